@@ -1,4 +1,4 @@
-"""Compares every computed tensor with ONNX Runtime, and finds the first task that went wrong."""
+"""Compare every computed tensor with ONNX Runtime, and find the first task that went wrong."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,19 +25,18 @@ from npuviz.targets.rk3588.values.buffers import cubes_of, is_quantized
 from npuviz.targets.rk3588.values.engine import ValueEngine
 
 STEPS = 2
-"""Steps of its own scale that a quantised tensor may be off."""
+"""Most steps of its scale by which a quantised tensor may be off."""
 
 TOLERANCES = {
     "float16": Tolerance(1e-2, 2e-2, smallest=2.0**-24),
     "float32": Tolerance(1e-3, 1e-4),
     "bfloat16": Tolerance(5e-2, 1e-1),
 }
-"""By the type that DDR holds. Of a program with tensors in fp16, those that DDR holds as fp32 count as
-fp16."""
+"""Tolerances by the type in DDR. In a program with tensors in fp16, those in DDR as fp32 count as fp16."""
 
 TABLE_ERROR = 2.0**-11
-"""Of an activation table, as a share of the function's range: entries of 16 bits, straight lines between
-them, and the rounding of its input to fp16."""
+"""Error of an activation table, as a share of the function's range: entries of 16 bits, straight lines
+between them, and the rounding of its input to fp16."""
 
 _HALF_LIMITS = (-65504.0, 65504.0)
 
@@ -74,7 +73,7 @@ class _Failure:
 
 
 class _TensorCheck:
-    """Compares the buffers that hold tensors."""
+    """Compare the buffers that hold tensors."""
 
     def __init__(self, engine: ValueEngine, graph: Graph, spec: RknnSpec, tensors: list[int]) -> None:
         self._engine = engine
@@ -109,7 +108,8 @@ class _TensorCheck:
                 self._failed.setdefault(index, _Failure(place, bad))
 
     def _type_of(self, index: int) -> str:
-        """The type in which DDR holds a tensor, or its operators compute what it does not hold."""
+        """Return the type in which DDR holds a tensor; for a fused one, that in which its operators compute
+        it."""
         if not self._graph.tensors[index].dtype.startswith(("float", "bfloat")):
             return ""
         number = self._engine.home_of(index)
@@ -126,7 +126,7 @@ class _TensorCheck:
                 return integer_errors(found, expected, 0, INTEGERS)
             return integer_errors(found, expected, STEPS, f"8-bit integers within {STEPS} steps")
         if buffer.dtype == "float16" and found.dtype.kind not in "iub":
-            # What fp16 cannot hold is infinite there; near the limit rounding decides.
+            # Values that fp16 cannot hold are infinite in it; near the limit rounding decides.
             found = np.clip(found.astype(np.float64), *_HALF_LIMITS)
             expected = np.clip(expected.astype(np.float64), *_HALF_LIMITS)
         if is_quantized(buffer):
@@ -138,21 +138,24 @@ class _TensorCheck:
         return float_errors(found, expected, tolerance, tolerance.text(name))
 
     def result(self, log: np.ndarray) -> CheckResult:
-        """The comparison so far; the contents must be at the end of the log."""
+        """Return the comparison so far; the contents must be at the end of the log."""
         hazards = self._engine.hazards
         faults = f"; {len(hazards)} tasks were not executed, first: {hazards[0].text}" if hazards else ""
         text, entry = self._first_divergence(log)
         return self._comparison.result(text, faults, self._instruction(entry))
 
     def _instruction(self, entry: int | None) -> int:
-        """Listing index of a log entry, -1 for none: the tasks come first, then the calls of the Host."""
+        """Return the listing index of a log entry, -1 for none: tasks come first, then the calls of the
+        Host."""
         if entry is None:
             return -1
         return entry if entry >= 0 else len(self._engine.tables.tasks) - 1 - entry
 
     def _first_divergence(self, log: np.ndarray) -> tuple[str, int | None]:
-        """The failed tensor that was written first, and who wrote its first wrong element: in words, and as
-        log has it, None if unknown."""
+        """Find the failed tensor that was written first, and what wrote its first wrong element.
+
+        Returns both as text, and the log entry, None if unknown.
+        """
         if not self._failed:
             return "", None
         found = [(self._writer(log, failure), index) for index, failure in self._failed.items()]
@@ -175,7 +178,8 @@ class _TensorCheck:
         return f"{text}: {fault}" if fault else text
 
     def _writer(self, log: np.ndarray, failure: _Failure) -> int:
-        """Position of the first log entry that wrote a wrong element last, -1 if none did."""
+        """Return the position of the first log entry that was the last to write a wrong element, -1 if none
+        did."""
         number = failure.buffer
         buffer = self._engine.tables.buffers[number]
         elements = np.flatnonzero(failure.bad)
@@ -192,7 +196,7 @@ class _TensorCheck:
 
 
 def _table_errors(engine: ValueEngine, graph: Graph) -> dict[int, float]:
-    """Node -> error of the activation table that computes it, of the nodes that the host does not run."""
+    """Return node -> error of the activation table that computes it, for nodes that the host does not run."""
     on_host = {call.node for call in engine.tables.hosts}
     return {
         node.id: TABLE_ERROR
@@ -202,7 +206,7 @@ def _table_errors(engine: ValueEngine, graph: Graph) -> dict[int, float]:
 
 
 def _offsets(buffer: Buffer, elements: np.ndarray) -> np.ndarray:
-    """Byte offsets in a buffer of elements by their index in the graph's order."""
+    """Return the byte offsets in a buffer of elements given by their index in the graph's order."""
     item = numpy_dtype(buffer.dtype).itemsize
     if buffer.layout != "feature":
         return elements * item
@@ -219,7 +223,7 @@ def _offsets(buffer: Buffer, elements: np.ndarray) -> np.ndarray:
 
 
 def _writes(work: Work, places: np.ndarray) -> np.ndarray:
-    """Which addresses a task writes (bool)."""
+    """Return which addresses a task writes (bool)."""
     found = np.zeros(len(places), np.bool_)
     output, pool = work.output, work.pooling
     cubes: list[tuple[int, int, int, int]] = []

@@ -1,4 +1,4 @@
-"""Which settings of an RK3588 would make a run shorter, and what they do to times."""
+"""Offer settings of an RK3588 that would make a run shorter, with their effects on times."""
 
 from npuviz.sim.remedy import Effect, Knob, Remedy
 from npuviz.sim.target import LoadRequest
@@ -12,7 +12,7 @@ _HALVED = (
 
 
 def knobs(request: LoadRequest) -> tuple[Knob, ...]:
-    """What takes a time of its own, and how fast DDR is."""
+    """Return the settings that a time is proportional to, and the rates of DDR."""
     values = {setting.name: setting.value for setting in list_settings(request)}
     found = [Knob(name, float(values[name]), kinds) for name, _, kinds in _HALVED]
     rates = ("ddr_hz", "ddr_bytes_per_clock", "ddr_share")
@@ -20,7 +20,7 @@ def knobs(request: LoadRequest) -> tuple[Knob, ...]:
 
 
 def remedies(request: LoadRequest) -> tuple[Remedy, ...]:
-    """Remedies for the machine of a request."""
+    """Return remedies for the machine of a request."""
     values = {setting.name: setting.value for setting in list_settings(request)}
     found = [
         Remedy(text, {name: f"{float(values[name]) / 2:g}"}, (Effect(0.5, kinds),))

@@ -1,4 +1,5 @@
-"""What is fixed about one RK3588 NPU: figures with their sources, changed by settings."""
+"""Define the configuration of an RK3588 NPU: each figure with its source, presets, and changes by
+settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,17 +54,18 @@ SOURCES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RknnSpec:
-    """One NPU. Sources are in SOURCES; every field can be set.
+    """The configuration of one NPU. Sources are in SOURCES; every field can be set.
 
-    cores     how many of the three run the program; dtype  what the compiler makes of float models
-    *_rate    elements a cycle that the DPU (pooling: PPU) puts out, by what it has to do
-    keep_fp32 names of operators that the Host computes in fp32, separated by commas: the NPU stores fp16
-    host_*    what runs Host operators: its name, a call from the driver and back, each further operator that
-              it calls before the NPU works again (in a Loop: each turn), operations and bytes of one core,
-              its last cache, beyond which weights of recurrent operators come from memory at every step, and
-              bytes of the NPU's layouts converted
-    partition "least-time": what both can run goes where the whole takes least; "most-npu": to the NPU
-    submit    "chain": one driver start for all tasks that need no host in between; "layer": one a layer
+    cores         how many of the three cores run the program
+    dtype         the type to which the compiler brings float models
+    *_rate        elements per cycle that the DPU (pooling: PPU) puts out, by what it has to do
+    keep_fp32     names of operators that the Host computes in fp32, separated by commas: the NPU stores fp16
+    host_*        the processor that runs Host operators: its name, a call from the driver and back, each
+                  further operator that it calls before the NPU works again (in a Loop: each turn), operations
+                  and bytes of one core, its last cache, beyond which weights of recurrent operators come from
+                  memory at every step, and bytes of the NPU's layouts converted
+    partition     "least-time": operators that both can run go where the whole takes least; "most-npu": to NPU
+    submit        "chain": one driver start for all tasks that need no host in between; "layer": one per layer
     latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
     """
 
@@ -105,16 +107,16 @@ class RknnSpec:
 
     @property
     def cbuf_bytes(self) -> int:
-        """All banks."""
+        """Bytes of all banks."""
         return self.cbuf_banks * self.cbuf_bank_bytes
 
     @property
     def bytes_per_cycle(self) -> float:
-        """What DDR moves in one NPU cycle, for all cores together."""
+        """Bytes that DDR moves in one NPU cycle, for all cores together."""
         return self.ddr_share * self.ddr_bytes_per_clock * self.ddr_hz / self.npu_hz
 
     def to_cycles(self, nanoseconds: float) -> int:
-        """NPU cycles that a time takes, rounded up."""
+        """Return the NPU cycles that a time takes, rounded up."""
         return -int(-nanoseconds * self.npu_hz // 1_000_000_000)
 
 
@@ -136,12 +138,12 @@ SETTINGS = SpecSettings(
 def make_spec(
     preset: str = "", config: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> tuple[RknnSpec, tuple[Note, ...]]:
-    """The spec the user asked for, and notes on the figures that are assumed."""
+    """Return the spec that the user asked for, and notes on the figures that are assumed."""
     described = read_json_object(config) if config is not None else {}
     return SETTINGS.make(preset, described, config, settings)
 
 
 def list_settings(request: LoadRequest) -> tuple[Setting, ...]:
-    """Every setting with its value and where that is from. Raises as `make_spec`."""
+    """Return every setting with its value and the source of the value. Raises as `make_spec`."""
     described = read_json_object(request.config) if request.config is not None else {}
     return SETTINGS.rows(request, described)

@@ -1,4 +1,4 @@
-"""An RK3588 program as machine, values and listing take it: tasks, the memory they use, and their jobs."""
+"""Represent an RK3588 program for machine, values and listing: tasks, the memory they use, and their jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,14 @@ from npuviz.targets.rk3588.task.work import Work
 class Buffer:
     """A range of the 32-bit address space.
 
-    data    initial bytes (uint8, read-only), None: zeros
-    tensor  graph tensor it holds, -1 if none; layout says how: "feature" (NC1HWC2 of `dtype`), "weight",
-            "row-major", "rows" (row-major, each row filled up to whole atoms), "bias", "stream" or "raw"
-    shape   of the tensor as the graph has it; dtype  name of npuviz.program.dtypes
+    data        initial bytes (uint8, read-only), None: zeros
+    tensor      graph tensor that it holds, -1 if none
+    layout      how it holds the tensor: "feature" (NC1HWC2 of `dtype`), "weight", "row-major", "rows"
+                (row-major, each row filled up to whole atoms), "bias", "stream" or "raw"
+    shape       of the tensor as the graph has it
+    dtype       name of npuviz.program.dtypes
     scale, zero_point  of quantised data, else 1.0 and 0
-    is_cleared  whether the program counts on the zeros where nothing is written
+    is_cleared  whether the program relies on zeros where nothing is written
     """
 
     name: str
@@ -37,11 +39,14 @@ class Buffer:
 class Task:
     """One entry of the task table.
 
-    index        position in `Tables.tasks`; core  that runs it (0..2); job  it belongs to
-    node         graph node, -1 if none
-    stream       address of its words; words  (n,) uint64 as stored, tail included
-    registers    offset -> value as the task sees them, inherited ones included (ping-pong groups)
-    changed      offsets that this task writes
+    index      position in `Tables.tasks`
+    core       core that runs it (0..2)
+    job        job that it belongs to
+    node       graph node, -1 if none
+    stream     address of its words
+    words      (n,) uint64 as stored, tail included
+    registers  offset -> value as the task sees them, inherited ones included (ping-pong groups)
+    changed    offsets that this task writes
     enable_mask, interrupt_mask  of the descriptor
     """
 
@@ -60,9 +65,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """A graph node on the CPU: after `job` jobs are done, before the next starts.
+    """A graph node on the CPU: it runs when `job` jobs are done, before the next one starts.
 
-    Layout conversions of graph inputs and outputs are host calls too: `node` is -1 then.
+    Layout conversions of graph inputs and outputs are host calls, too: their `node` is -1.
     """
 
     job: int
@@ -75,10 +80,12 @@ class HostCall:
 
 @dataclass(frozen=True)
 class Tables:
-    """The program: jobs run one after the other; the tasks of a job run in order on their cores.
+    """A program: jobs run one after the other; the tasks of a job run in order on their cores.
 
-    tasks     sorted by job, core, order; buffers sorted by address; hosts by job
-    num_jobs  a job ends when all its cores have run their tasks
+    tasks     sorted by job, core, order
+    buffers   sorted by address
+    hosts     sorted by job
+    num_jobs  number of jobs; a job ends when all its cores have run their tasks
     outputs   graph output tensor -> buffer
     plan      "1", "2" or "3" cores, for people
     """

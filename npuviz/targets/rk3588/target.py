@@ -24,7 +24,7 @@ from npuviz.targets.rk3588.spec import PRESETS
 
 _STREAMS = (".regcmd", ".rknn")
 _WORD_LINE = re.compile(rb"(?:\s*#[^\n]*\n|\s*\n)*\s*(?:\d+\s+)?(?:0x)?[0-9a-f]{16}\b", re.IGNORECASE)
-"""How a command stream as text begins: comments, then a word of 64 bits, perhaps behind its number."""
+"""Begin of a command stream as text: comments, then a word of 64 bits, perhaps after its number."""
 
 
 class RknnTarget:
@@ -50,42 +50,45 @@ class RknnTarget:
     }
 
     def accepts(self, path: Path, head: bytes) -> bool:
-        """RKNN files and streams by name or content; ONNX models only when this target is asked for."""
+        """Return whether a file is an RKNN file or a stream, by name or content.
+
+        ONNX models are taken only when this target is asked for.
+        """
         name = path.name.lower()
         if name.endswith((*_STREAMS, ".regcmd.txt")) or head[:4] == b"RKNN":
             return True
         return name.endswith(".txt") and _WORD_LINE.match(head) is not None
 
     def locate(self, name: str, config: Path | None) -> Path | None:
-        """There is no home folder of models."""
+        """Return None: there is no home folder of models."""
         return None
 
     def settings(self, request: LoadRequest) -> Sequence[Setting]:
-        """Every setting with its value and where that is from; see the contract."""
+        """Return every setting with its value and the source of the value; see the contract."""
         from npuviz.targets.rk3588.spec import list_settings
 
         return list_settings(request)
 
     def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
-        """Settings that would make a run shorter; see npuviz.sim.remedy."""
+        """Return settings that would make a run shorter; see npuviz.sim.remedy."""
         from npuviz.targets.rk3588.remedies import remedies
 
         return remedies(request)
 
     def knobs(self, request: LoadRequest) -> Sequence[Knob]:
-        """Settings that times are proportional to; see the contract."""
+        """Return the settings that times are proportional to; see the contract."""
         from npuviz.targets.rk3588.remedies import knobs
 
         return knobs(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
-        """Read, and compile what is not compiled yet; see the contract."""
+        """Read a file, and compile it if it is not compiled yet; see the contract."""
         from npuviz.targets.rk3588.load.loader import load
 
         return load(request, progress)
 
     def compile(self, request: LoadRequest, out: Path, progress: Progress) -> str:
-        """Write a model's register command streams; returns a sentence about them."""
+        """Write a model's register command streams; return a sentence about them."""
         from npuviz.targets.rk3588.compiler.writer import write_compiled
         from npuviz.targets.rk3588.load.loader import compile_request
 
@@ -93,7 +96,7 @@ class RknnTarget:
         return write_compiled(compiled, out)
 
     def feed(self, spec: Any, program: Program, inputs: Mapping[str, np.ndarray]) -> Program:
-        """The same program with other inputs; see the contract."""
+        """Return the same program with other inputs; see the contract."""
         from npuviz.onnx.inputs import draw_inputs
         from npuviz.targets.rk3588.machine.payload import fingerprint
 
@@ -102,19 +105,19 @@ class RknnTarget:
         return replace(program, payload=payload, fingerprint=digest)
 
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
-        """Tasks, Host calls, DDR and driver."""
+        """Return the latencies that a seed changes: tasks, Host calls, DDR and driver."""
         from npuviz.targets.rk3588.machine.latencies import varied
 
         return varied(program.payload.tables)
 
     def not_varied(self, spec: Any, program: Program) -> Sequence[str]:
-        """Times that no seed changes."""
+        """Return the times that no seed changes."""
         from npuviz.targets.rk3588.machine.latencies import NOT_VARIED
 
         return NOT_VARIED
 
     def build(self, spec: Any, program: Program) -> Machine:
-        """A machine at cycle 0."""
+        """Return a machine at cycle 0."""
         from npuviz.targets.rk3588.machine.machine import RknnMachine
 
         return RknnMachine(spec, program)

@@ -1,7 +1,7 @@
-"""The machine's main loop: jobs one after the other, cores side by side, one DDR bus for all.
+"""Run the machine's main loop: jobs one after the other, cores side by side, one DDR bus for all.
 
-At one time the bus comes first, then cores in order, then the jobs, then the bus takes its next chunk.
-Times are NPU cycles.
+At one time the bus comes first, then cores in order, then the jobs, then the bus takes its next chunk. Times
+are NPU cycles.
 """
 
 from numba import int64
@@ -80,7 +80,7 @@ def _is_job_done(chip):
 
 @kernel
 def _start_job(machine, t):
-    """The driver is done: every core takes its tasks."""
+    """Give every core its tasks of a job when the driver is done."""
     chip, program = machine.chip, machine.program
     if is_recording(machine) and chip.job_start < t:
         record_interval(machine, program.track_driver, KIND_DRIVER, (chip.job_start, t), -1)
@@ -98,7 +98,7 @@ def _start_job(machine, t):
 
 @kernel
 def _record_next(machine, is_host, source, t):
-    """What comes after a job or a host call, and why now."""
+    """Record what follows a job or a host call, and what let it begin."""
     chip, program = machine.chip, machine.program
     if is_host or chip.job < chip.jobs:
         record_step_cause(machine, program.track_host if is_host else program.track_driver, source, t)
@@ -108,7 +108,7 @@ def _record_next(machine, is_host, source, t):
 
 @kernel
 def job_step(machine, t):
-    """Host calls, then the driver, then the tasks of a job; returns whether cores have new tasks."""
+    """Run host calls, then the driver, then the tasks of a job; return whether cores have new tasks."""
     chip, program = machine.chip, machine.program
     has_started = False
     source = int64(NOBODY)
@@ -147,7 +147,7 @@ def job_step(machine, t):
 
 @inlined
 def next_event(chip):
-    """Time of the next event, FAR if there is none."""
+    """Return the time of the next event, FAR if there is none."""
     time = chip.job_until
     if chip.bus_until < time:
         time = chip.bus_until
@@ -160,7 +160,7 @@ def next_event(chip):
 
 @kernel
 def process(machine, t):
-    """Everything that happens at time `t`."""
+    """Run everything that happens at time `t`."""
     chip = machine.chip
     if chip.bus_until <= t:
         end_chunk(machine, t)
@@ -172,7 +172,7 @@ def process(machine, t):
     if chip.bus_stream < 0:
         begin_chunk(machine, t)
     for number in range(chip.cores_count):
-        # The overhead is over, but register words are still on their way: the bus wakes the core.
+        # The overhead is over, but register words are still under way: the bus wakes the core.
         core = CORE(chip, chip.cores, number)
         if core.phase == PHASE_REGISTERS and core.until <= t:
             core.until = chip.bus_until
@@ -183,12 +183,12 @@ def process(machine, t):
 def advance(state, words, transient, events, margin):
     """Run until cycle `until` of the call, a hit, a hang, the end, or until the event buffer is full.
 
-    state      (words,) int64    changed   root state
-    words      (words,) int64    read      program words
-    transient  (words,) int64    changed   stop rows, hits, number of event rows
+    state      (words,) int64 changed      root state
+    words      (words,) int64 read         program words
+    transient  (words,) int64 changed      stop rows, hits, number of event rows
     events     (rows * 4,) int64 changed   event rows
-    margin                       int       event rows one cycle may need
-    Returns a RESULT_ code. The state is that of cycle word CHIP.cycle: all earlier events happened.
+    margin     int                         event rows one cycle may need
+    Returns a RESULT_ code. The state is that of cycle CHIP.cycle: all earlier events have happened.
     """
     chip, program = CHIP(state), PROGRAM(words)
     call = CALL(transient)

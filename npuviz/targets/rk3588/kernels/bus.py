@@ -1,4 +1,4 @@
-"""DDR: one bus for all cores, served chunk by chunk, round robin over the streams that want bytes."""
+"""Serve DDR: one bus for all cores, chunk by chunk, round robin over the streams that want bytes."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import is_recording, record_interval
@@ -27,13 +27,13 @@ from npuviz.targets.rk3588.kernels.records import (
 
 @inlined
 def stream_of(chip, number, which):
-    """A stream of a core."""
+    """Return a stream of a core."""
     return CORE(chip, chip.cores, number).streams[which]
 
 
 @kernel
 def track_of_stream(which):
-    """Track of a stream among those of its core, -1 without one."""
+    """Return the track of a stream among those of its core, -1 without one."""
     if which == STREAM_FEATURE:
         return TRACK_FEATURE
     if which == STREAM_WEIGHT:
@@ -60,7 +60,7 @@ def _kind_of(which):
 
 @kernel
 def count_units(machine, core, t):
-    """Begin or end the time of CNA and of DPU, after something of theirs began or ended at `t`."""
+    """Begin or end the busy time of CNA and of DPU, after one of their streams began or ended at `t`."""
     streams = core.streams
     is_fetching = streams[STREAM_FEATURE].start >= 0 or streams[STREAM_WEIGHT].start >= 0
     if is_fetching and core.fetch_since < 0:
@@ -81,7 +81,7 @@ def count_units(machine, core, t):
 
 @kernel
 def close_stream(machine, number, which, t):
-    """A stream has no bytes under way any more: its interval ends."""
+    """End the interval of a stream that has no bytes under way any more."""
     chip, program = machine.chip, machine.program
     stream = stream_of(chip, number, which)
     if stream.start >= 0:
@@ -98,7 +98,7 @@ def close_stream(machine, number, which, t):
 
 @kernel
 def end_chunk(machine, t):
-    """The chunk under way has arrived; returns its core."""
+    """Count the chunk under way as arrived; return its core."""
     chip = machine.chip
     number, which = chip.bus_stream // STREAMS, chip.bus_stream % STREAMS
     stream = stream_of(chip, number, which)

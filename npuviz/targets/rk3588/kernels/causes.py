@@ -1,4 +1,4 @@
-"""What let streams, blocks, tasks and jobs go on, for the trace: looked for only while somebody records."""
+"""Record for the trace what let streams, blocks, tasks and jobs continue, if a run is recorded."""
 
 from numba import int64
 
@@ -29,7 +29,7 @@ from npuviz.targets.rk3588.kernels.records import (
 
 @kernel
 def ended_stream(chip, number):
-    """The stream of a core whose chunk has just arrived, -1 without one."""
+    """Return the stream of a core whose chunk has just arrived, -1 without one."""
     if chip.bus_stream < 0 and chip.bus_since >= 0 and chip.bus_turn // STREAMS == number:
         return chip.bus_turn % STREAMS
     return -1
@@ -37,14 +37,14 @@ def ended_stream(chip, number):
 
 @kernel
 def _record(machine, number, way, kind, t):
-    """A track of a core can go on because of what another one of it did: `way` is (source, track)."""
+    """Record that a track of a core can continue because of another track of it: `way` is (source, track)."""
     first = number * TRACKS_PER_CORE
     record_cause(machine, first + way[1], kind, (t, t), int64(of_track(first + way[0])))
 
 
 @kernel
 def record_stream_cause(machine, number, which, source, t):
-    """A stream has bytes to ask for from `t` on, because a track of the same core got so far."""
+    """Record that a stream has bytes to ask for from `t` on, because of a track of the same core."""
     track = track_of_stream(which)
     if track >= 0:
         _record(machine, number, (source, track), KIND_WAIT_BUS, t)
@@ -52,13 +52,14 @@ def record_stream_cause(machine, number, which, source, t):
 
 @kernel
 def output_track(task):
-    """Track of the block that drains the accumulator for a task."""
+    """Return the track of the block that drains the accumulator for a task."""
     return TRACK_PPU if task.is_pooling != 0 else TRACK_DPU
 
 
 @kernel
 def record_input_cause(machine, number, core, task, t):
-    """What CORE waited for is there. Where its stripes are not shown, the block behind it shows the wait."""
+    """Record what ended a wait of CORE. If its stripes have no intervals, the block after it shows the
+    wait."""
     cause = core.cause
     source = int64(output_track(task))
     if cause == KIND_WAIT_DATA:
@@ -73,7 +74,7 @@ def record_input_cause(machine, number, core, task, t):
 
 @kernel
 def record_output_cause(machine, number, core, task, t):
-    """DPU or PPU takes a stripe at `t`: because it has just come, or because a chunk has."""
+    """Record why DPU or PPU takes a stripe at `t`: it has just been made, or a chunk has just arrived."""
     which = ended_stream(machine.chip, number)
     is_new = core.stripes == 1 and core.core_until == t
     if (which == STREAM_WRITE or which == STREAM_OPERAND) and not is_new:
@@ -84,7 +85,7 @@ def record_output_cause(machine, number, core, task, t):
 
 @kernel
 def record_task_cause(machine, number, task, t):
-    """What a task ended with: its last chunk, or its last stripe."""
+    """Record what a task ended with: its last chunk, or its last stripe."""
     track = track_of_stream(ended_stream(machine.chip, number))
     source = track if track >= 0 else output_track(task)
     _record(machine, number, (source, TRACK_TASK), KIND_INTERRUPT, t)
@@ -92,7 +93,7 @@ def record_task_cause(machine, number, task, t):
 
 @kernel
 def last_task_track(machine, t):
-    """Track of the tasks of the core whose task ended at `t`, as a source; NOBODY without one."""
+    """Return the track of the tasks of the core whose task ended at `t`, as a source; NOBODY without one."""
     chip = machine.chip
     for number in range(chip.cores_count):
         core = CORE(chip, chip.cores, number)
@@ -103,20 +104,20 @@ def last_task_track(machine, t):
 
 @kernel
 def record_step_cause(machine, track, source, t):
-    """Host or driver can begin at `t`."""
+    """Record that Host or driver can begin at `t`."""
     if source != NOBODY:
         record_cause(machine, track, KIND_DRIVER, (t, t), source)
 
 
 @kernel
 def record_job_cause(machine, number, t):
-    """The driver has started a job: the first task of a core can begin."""
+    """Record that the driver has started a job, so that the first task of a core can begin."""
     track = number * TRACKS_PER_CORE + TRACK_TASK
     record_cause(machine, track, KIND_DRIVER, (t, t), int64(of_track(machine.program.track_driver)))
 
 
 @kernel
 def record_end(machine, source, t):
-    """What the run ended with."""
+    """Record what the run ended with."""
     if source != NOBODY:
         record_cause(machine, END_OF_RUN, KIND_INTERRUPT, (t, t), source)

@@ -1,4 +1,5 @@
-"""One core: registers, CNA streams, CORE stripe by stripe, DPU or PPU, write; a task after the other."""
+"""Run one core: registers, CNA streams, CORE stripe by stripe, DPU or PPU, write; one task after the
+other."""
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
@@ -64,13 +65,13 @@ from npuviz.targets.rk3588.kernels.records import (
 
 @inlined
 def task_at(program, index):
-    """A task by its number."""
+    """Return a task by its number."""
     return TASK(program, program.tasks, index)
 
 
 @kernel
 def note_completion(chip, entry, t):
-    """Append to the log: what values depend on."""
+    """Append a completion to the log, which values depend on."""
     row = chip.log + 2 * chip.log_count
     chip[row] = entry
     chip[row + 1] = t
@@ -79,7 +80,7 @@ def note_completion(chip, entry, t):
 
 @kernel
 def node_started(machine, node_number, t):
-    """The first work of a graph node starts."""
+    """Note that work of a graph node starts; test stop rows if it is the first."""
     chip = machine.chip
     if node_number >= 0 and NODE(chip, chip.nodes, node_number).started == 0:
         NODE(chip, chip.nodes, node_number).started = 1
@@ -89,7 +90,7 @@ def node_started(machine, node_number, t):
 
 @kernel
 def node_progress(machine, node_number, t):
-    """One piece of a graph node's work is done."""
+    """Note that one piece of a graph node's work is done; test stop rows if it was the last."""
     chip = machine.chip
     if node_number >= 0:
         node = NODE(chip, chip.nodes, node_number)
@@ -100,7 +101,7 @@ def node_progress(machine, node_number, t):
 
 @kernel
 def watch_accesses(machine, task, is_write, t):
-    """Tell stop rows which memory a task reads or writes."""
+    """Test stop rows about the memory that a task reads or writes."""
     program = machine.program
     for n in range(task.accesses):
         access = ACCESS(program, program.accesses, task.access + n)
@@ -111,7 +112,7 @@ def watch_accesses(machine, task, is_write, t):
 
 @kernel
 def begin_task(machine, number, core, t):
-    """Take the next task of the job: its registers are read first."""
+    """Begin the next task of the job, whose registers are read first."""
     program = machine.program
     index = core.next
     task = task_at(program, index)
@@ -178,7 +179,7 @@ def _end_wait(machine, number, core, task, t):
 
 @kernel
 def _end_stripe(machine, number, core, task, t):
-    """CORE has finished a stripe: it waits in the accumulator for the DPU."""
+    """End a stripe of CORE: it waits in the accumulator for the DPU."""
     core.ring[2 * core.stripes] = core.atoms
     core.ring[2 * core.stripes + 1] = core.group
     core.stripes += 1
@@ -209,7 +210,7 @@ def _end_stripe(machine, number, core, task, t):
 
 @kernel
 def _missing(core, task, atoms):
-    """KIND_WAIT_ of what the next stripe needs and is not there, 0 if nothing."""
+    """Return the KIND_WAIT_ for what the next stripe lacks, 0 if nothing."""
     if core.stripes >= STRIPE_RING:
         return KIND_WAIT_OUTPUT
     row = (core.atom + atoms - 1) // task.row_atoms
@@ -253,7 +254,7 @@ def _start_stripe(machine, number, core, task, t):
 
 @kernel
 def _end_output(machine, number, core, task, t):
-    """DPU or PPU has drained a stripe: its bytes go to the writer."""
+    """End a stripe in DPU or PPU: its bytes go to the writer."""
     if is_recording(machine):
         is_pooling = task.is_pooling != 0
         track = number * TRACKS_PER_CORE + (TRACK_PPU if is_pooling else TRACK_DPU)
@@ -343,14 +344,14 @@ def _end_task(machine, number, core, task, t):
 
 @kernel
 def core_step(machine, number, t):
-    """Everything a core does at time `t`."""
+    """Run everything that a core does at time `t`."""
     chip, program = machine.chip, machine.program
     core = CORE(chip, chip.cores, number)
     if core.phase == PHASE_REGISTERS and core.until <= t:
         task = task_at(program, core.task)
         if core.streams[STREAM_COMMANDS].done < task.command_bytes:
             return
-        # Words may arrive later than the overhead: the task starts when both are over.
+        # Words may arrive later than the overhead ends: the task starts when both are over.
         core.until = t
         if is_recording(machine) and core.start < t:
             track = number * TRACKS_PER_CORE + TRACK_TASK
@@ -383,7 +384,7 @@ def core_step(machine, number, t):
 
 @inlined
 def core_wake(core):
-    """When a core has something to do by itself."""
+    """Return when a core has something to do by itself."""
     time = FAR
     if core.phase == PHASE_REGISTERS:
         time = core.until

@@ -1,4 +1,4 @@
-"""Records of the RK3588 machine's root state and of its immutable program words."""
+"""Define the records of the RK3588 machine's root state and of its immutable program words."""
 
 from npuviz.sim.parts.record_kernels import Record, Rows, Words
 

@@ -1,1 +1,1 @@
-"""Register command dumps and .rknn files as programs."""
+"""Read register command dumps and .rknn files as programs."""

@@ -1,4 +1,4 @@
-"""The memory that a stream's registers point to: ranges by task, joined to buffers without contents."""
+"""Find the memory that a stream's registers point to: ranges by task, joined to buffers without contents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES, PRECISION_BYTES, Convolu
 
 ADDRESS_END = 1 << 32
 MOST_BYTES = 512 << 20
-"""Assumed: no task of a dump touches more; sizes in registers reach 4 GiB."""
+"""Most bytes of all buffers of a dump. Assumed: no dump touches more; sizes in registers reach 4 GiB."""
 
 _OPERANDS_ALIGNED = 64
 _DTYPES = ("int8", "int16", "float16", "bfloat16", "int32", "float32", "int8", "float32")
-"""By precision code, as numpy types: int4 by bytes, tf32 as float32."""
+"""Numpy types by precision code: int4 as bytes, tf32 as float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class MemoryArea:
 
 
 def areas_of(task: Task, cost: Cost) -> list[MemoryArea]:
-    """What one task touches, its stream left out."""
+    """Return what one task touches, without its stream."""
     found: list[MemoryArea] = []
     work = task.work
     is_convolution = work.convolution is not None and cost.factor > 0
@@ -54,7 +54,10 @@ def areas_of(task: Task, cost: Cost) -> list[MemoryArea]:
 def _cube(
     name: str, address: int, size: tuple[int, int, int], precision: int, strides: tuple[int, int] = (0, 0)
 ) -> MemoryArea:
-    """A feature cube (C, H, W). strides: atoms of a surface (0: dense), bytes at least."""
+    """Return the area of a feature cube (C, H, W).
+
+    strides  atoms from one surface to the next (0: dense), least bytes of the area
+    """
     channels, height, width = size
     group = ATOM_BYTES // PRECISION_BYTES[precision]
     surfaces = -(-channels // group)
@@ -102,10 +105,10 @@ def _pooling(pool: Pooling, cost: Cost) -> list[MemoryArea]:
 
 
 def buffers_of(areas: Iterable[MemoryArea]) -> tuple[list[Buffer], list[str]]:
-    """Buffers for all areas, those that overlap joined to one, and sentences on what has none.
+    """Return buffers for all areas, overlapping ones joined, and sentences about areas without a buffer.
 
-    What lies beyond 32 bits is left out (the chip's addresses wrap; Assumed: nobody means that), and
-    everything behind MOST_BYTES in all.
+    Addresses beyond 32 bits are left out (the chip's addresses wrap; Assumed: no stream relies on that), and
+    everything beyond MOST_BYTES in all.
     """
     found: list[Buffer] = []
     problems: list[str] = []
@@ -154,7 +157,7 @@ def _buffer(group: Sequence[MemoryArea], low: int, high: int) -> Buffer:
 
 
 def free_place(buffers: Iterable[Buffer], size: int, first: int) -> int:
-    """The lowest multiple of 4096 from `first` on where `size` bytes touch no buffer."""
+    """Return the lowest multiple of 4096 from `first` on where `size` bytes touch no buffer."""
     place = first
     for buffer in sorted(buffers, key=lambda item: item.address):
         if buffer.address < place + size and place < buffer.address + buffer.size_bytes:
@@ -163,7 +166,7 @@ def free_place(buffers: Iterable[Buffer], size: int, first: int) -> int:
 
 
 def stream_buffer(name: str, address: int, words: np.ndarray) -> Buffer:
-    """A buffer with register commands."""
+    """Return a buffer with register commands."""
     data = np.ascontiguousarray(words.astype("<u8")).view(np.uint8)
     data.flags.writeable = False
     return Buffer(name, address, len(data), "stream", data=data)

@@ -1,4 +1,4 @@
-"""A dump of register commands as a program: the registers are all that is executed."""
+"""Load a dump of register commands as a program: its registers are all that is executed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ MOST_NOTES = 8
 
 
 def load_dump(path: Path, spec: RknnSpec) -> Compiled:
-    """The streams of a dump, binary or text. Raises FormatError."""
+    """Load the streams of a dump, binary or text. Raises FormatError."""
     area = read_regcmd(path)
     streams = area.streams()
     if not streams:
@@ -68,7 +68,11 @@ def _notes(findings: Sequence[str], is_placed: bool) -> tuple[Note, ...]:
 
 
 def _base_of(streams: Sequence[Stream], size: int) -> int | None:
-    """Address of the dump's first byte: where the tails lead if each leads to the stream behind it."""
+    """Return the address of the dump's first byte, given that the first tail with an address leads to the
+    next stream.
+
+    None if no tail has an address, or the result is impossible.
+    """
     for stream, behind in pairwise(streams):
         target = stream.tail.next_address
         if target is not None:
@@ -82,9 +86,10 @@ def _moved(area: Area, base: int) -> tuple[Stream, ...]:
 
 
 def _chained(streams: Sequence[Stream]) -> tuple[list[PlacedTask], list[str]]:
-    """Streams in the order in which tails lead to them, a job for each chain; and what breaks the rules.
+    """Return streams in the order in which tails lead to them, a job for each chain, and sentences about
+    broken rules.
 
-    A chain that leads back is run once: how often, the driver says with the number of tasks.
+    A chain that leads back is run once: only the driver knows how often, by the number of tasks.
     """
     by_address = {stream.address: number for number, stream in enumerate(streams)}
     following: dict[int, int] = {}

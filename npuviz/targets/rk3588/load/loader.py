@@ -1,4 +1,4 @@
-"""From files to a spec and a program: ONNX models, register command dumps and .rknn files."""
+"""Load files as a spec and a program: ONNX models, register command dumps and .rknn files."""
 
 from functools import cache, partial
 from pathlib import Path
@@ -37,12 +37,13 @@ _WHOLE = frozenset(
         *("ConvTranspose", "Pad"),
     )
 )
-"""Operators that the NPU runs as they are, or the Host: most of their parts would be its too."""
+"""Operators that stay whole for the NPU or the Host: the Host would run most of their parts, too."""
 _MOST_WEIGHTS = 1 << 20
-"""Of a direction of an LSTM whose state is rounded to 8 bits. Measured: with 786,432 both sides take as long;
-more come from DDR again at every step, in fp16, where the Host has them in its cache."""
+"""Most weights of a direction of an LSTM whose state is rounded to 8 bits. Measured: with 786,432 both sides
+take as long; more come from DDR again at every step, in fp16, whereas the Host has them in its cache."""
 _MOST_PADDING = 15
-"""4 bits. Ref: XML, CNA PAD_CON0. More lies in memory, where the Pad may write it as well."""
+"""Most padding in a register: 4 bits. Ref: XML, CNA PAD_CON0. More padding lies in memory, where a Pad can
+write it just as well."""
 _FORM = ModelForm(
     whole=lambda node: node.op_type in _WHOLE,
     float_products=True,
@@ -58,7 +59,7 @@ def load(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, Program]:
 
 
 def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, tuple[Note, ...], Compiled]:
-    """The spec, notes about it, and the tasks of the file."""
+    """Return the spec, notes about it, and the tasks of the file."""
     names = SETTINGS.names
     spec, notes = make_spec(request.preset, request.config, names.own(request.settings))
     if request.path.suffix.lower() != ".onnx":
@@ -77,7 +78,7 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
 
 
 def load_file(path: Path, spec: RknnSpec) -> Compiled:
-    """A dump of register commands (binary or text) or an .rknn file. Raises FormatError."""
+    """Load a dump of register commands (binary or text) or an .rknn file. Raises FormatError."""
     if path.suffix.lower() == ".rknn" or is_rknn(read_head(path, 8)):
         return load_rknn(path, spec)
     return load_dump(path, spec)

@@ -1,4 +1,4 @@
-"""Streams with the core and job that run them, as the tasks of a program."""
+"""Make the tasks of a program from streams with the core and job that run them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from npuviz.targets.rk3588.tables import Task
 from npuviz.targets.rk3588.task.work import ENABLE_DPU, ENABLE_PPU, decode_work
 
 TASK_LIMIT = 16384
-"""Assumed: no model has more tasks in a plan; each keeps all its registers in memory."""
+"""Most tasks of a plan. Assumed: no model has more; each keeps all its registers in memory."""
 
 FIRST_PLACE = 0x1000_0000
-"""Where streams are put that do not say where they lie."""
+"""Address of streams that do not say where they lie."""
 
 DPU_INTERRUPTS, PPU_INTERRUPTS = 0x300, 0xC00
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedTask:
-    """A stream with where it runs; mask None: by its enables."""
+    """A stream with its core and job; mask None: interrupts follow from its enables."""
 
     stream: Stream
     core: int
@@ -29,7 +29,7 @@ class PlacedTask:
 
 
 def make_tasks(placed: Sequence[PlacedTask]) -> tuple[Task, ...]:
-    """Tasks sorted as tables want them, with the registers that each core's groups hold."""
+    """Return tasks in the order of tables, with the registers that each core's groups hold."""
     order = sorted(range(len(placed)), key=lambda n: (placed[n].job, placed[n].core))
     by_core: dict[int, list[int]] = {}
     for number in order:
@@ -63,7 +63,7 @@ def make_tasks(placed: Sequence[PlacedTask]) -> tuple[Task, ...]:
 
 
 def interrupts_of(enables: int) -> int:
-    """The interrupts that a driver waits for: those of the last block. Ref: MTX, ALLB."""
+    """Return the interrupts that a driver waits for: those of the last block. Ref: MTX, ALLB."""
     if enables & ENABLE_PPU:
         return PPU_INTERRUPTS
     return DPU_INTERRUPTS if enables & ENABLE_DPU else 0

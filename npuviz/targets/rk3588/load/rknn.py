@@ -1,4 +1,4 @@
-"""An .rknn container as a program: one of its plans, its weights, its graph."""
+"""Load an .rknn container as a program: one of its plans, its weights, its graph."""
 
 import math
 from collections.abc import Sequence
@@ -29,15 +29,16 @@ from npuviz.targets.rk3588.tables import Buffer, HostCall, Tables
 
 ALIGNMENT = 4096
 SMALL_BYTES = 16 << 20
-"""A shape that needs more than that, and more than the tensor has, is damaged."""
+"""A shape is damaged if it needs more bytes than this and more than the tensor has."""
 _ENDS = ("InputOperator", "OutputOperator")
 _IN_MEMORY = ("input", "output", "intermediate")
 _WORKSPACE = "exSecondary"
-"""Second outputs of some operators; they have no values of their own (measured)."""
+"""End of the names of second outputs of some operators, which have no values (measured)."""
 
 
 def load_rknn(path: Path, spec: RknnSpec) -> Compiled:
-    """The container's plan for `spec.cores` cores, or for the next smaller number. Raises FormatError."""
+    """Load the container's plan for `spec.cores` cores, or for the next smaller number. Raises
+    FormatError."""
     model = read_rknn(path)
     if len(model.graphs) != 1:
         raise FormatError(path, field="graphs", expected="one graph", found=str(len(model.graphs)))
@@ -96,14 +97,14 @@ def _notes(path: Path, spec: RknnSpec, plan: Plan, known: Sequence[Plan]) -> lis
 
 
 def _streams(model: Rknn, source: RknnGraph, plan: Plan, area: Area) -> dict[int, PlacedTask]:
-    """The tasks of the plan by their number in the table, without jobs yet."""
+    """Return the tasks of the plan by their number in the table, without jobs yet."""
     table = task_table(model, source)
     count = sum(len(each) for each in plan.tasks)
     if count > TASK_LIMIT:
         raise FormatError(
             model.file, field="task table", expected=f"at most {TASK_LIMIT} tasks in a plan", found=str(count)
         )
-    # Words are checked where they stand in the file; addresses are those of the area.
+    # Words are checked at their place in the file; addresses are those of the area.
     original = regcmd_area(model, source)
     found: dict[int, PlacedTask] = {}
     for core, numbers in enumerate(plan.tasks):
@@ -118,9 +119,9 @@ def _streams(model: Rknn, source: RknnGraph, plan: Plan, area: Area) -> dict[int
 def _jobs(
     source: RknnGraph, plan: Plan, tasks: dict[int, PlacedTask]
 ) -> tuple[list[PlacedTask], dict[int, int]]:
-    """Tasks with jobs and nodes; node -> job before which it runs, for nodes on the Host.
+    """Return tasks with jobs and nodes, and node -> job before which it runs, for nodes on the Host.
 
-    On one core a job goes on until a node of the Host; on several each node is a job.
+    On one core a job lasts until a node of the Host; on several cores each node is a job.
     """
     by_node: dict[int, list[int]] = {}
     for entries in plan.nodes:
@@ -158,7 +159,7 @@ class _Place:
 
 
 class _Places:
-    """Where tensors lie: weights one behind the other, then the memory that all others share."""
+    """Places of tensors: weights one after the other, then the memory that all others share."""
 
     def __init__(self, model: Rknn, source: RknnGraph) -> None:
         self._source = source
@@ -173,7 +174,7 @@ class _Places:
                 shared.append(number)
                 continue
             data = np.frombuffer(blob_of(model, tensor), np.uint8) if tensor.blob else None
-            # Readers fetch whole groups of channels, also behind the end of a tensor.
+            # Readers fetch whole groups of channels, even beyond the end of a tensor.
             size = aligned(max(1, tensor.size, 0 if data is None else len(data)), 64)
             self._check(model, tensor, size + place - start)
             self.places.append(_Place(number, place, size, data))
@@ -203,7 +204,7 @@ class _Places:
         }
 
     def buffers(self, graph: Graph) -> list[Buffer]:
-        """A buffer for every tensor."""
+        """Return a buffer for every tensor."""
         found: list[Buffer] = []
         for each in self.places:
             if each.tensor < 0:
@@ -251,7 +252,8 @@ def _layout(tensor: RknnTensor) -> str:
 
 
 def _memory_map(buffers: Sequence[Buffer], spec: RknnSpec) -> MemoryMap:
-    """Tensors whose memory nobody else uses; others come and go in the regions of DDR."""
+    """Return the tensors that share their memory with no other; the rest come and go in the regions of
+    DDR."""
     rows: list[Allocation] = []
     end = 0
     for number, buffer in enumerate(buffers):
@@ -297,13 +299,14 @@ def _graph(model: Rknn, source: RknnGraph, name: str) -> Graph:
 
 
 def _operands(source: RknnGraph, inputs: tuple[int, ...], op_type: str) -> tuple[int, ...]:
-    """Inputs without the memory that operators work in; Reshape as ONNX has it."""
+    """Return the inputs without the memory that operators work in; those of Reshape as ONNX has them."""
     kept = tuple(each for each in inputs if each < 0 or not source.tensors[each].name.endswith(_WORKSPACE))
     return kept[:2] if op_type == "Reshape" else kept
 
 
 def _shape(tensor: RknnTensor) -> tuple[int, ...]:
-    """As the graph sees it; where memory has the same rank in another order (NHWC), that order."""
+    """Return the shape that the graph has; if memory has the same rank in another order (NHWC), that
+    order."""
     shape, packed = tensor.shape, tensor.packed_shape
     if len(packed) == len(shape) and sorted(packed) == sorted(shape):
         shape = packed
@@ -311,7 +314,7 @@ def _shape(tensor: RknnTensor) -> tuple[int, ...]:
 
 
 def _constant(model: Rknn, tensor: RknnTensor, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
-    """The values of a weight or constant in the graph's shape, None where their order is not known."""
+    """Return the values of a weight or constant in the graph's shape, None if their order is not known."""
     if not tensor.blob or tensor.kind_code in (REGCMD_KIND, TASK_KIND) or tensor.kind in _IN_MEMORY:
         return None
     kind = numpy_dtype(dtype)
@@ -339,7 +342,8 @@ def _constant(model: Rknn, tensor: RknnTensor, shape: tuple[int, ...], dtype: st
 def _host_calls(
     graph: Graph, hosts: dict[int, int], homes: dict[int, int], buffers: Sequence[Buffer]
 ) -> tuple[HostCall, ...]:
-    """Inputs are converted before everything else; operators of the Host in their jobs."""
+    """Return the host calls: inputs are converted before everything else; operators of the Host in their
+    jobs."""
     found = [
         HostCall(0, -1, 2 * buffers[homes[tensor]].size_bytes, f"input {graph.tensors[tensor].name}", (),
                  (homes[tensor],))

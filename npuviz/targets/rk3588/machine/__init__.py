@@ -1,1 +1,1 @@
-"""The machine behind the contract: engine, initial state and program words."""
+"""Run an RK3588 NPU behind the machine contract: engine, initial state and program words."""

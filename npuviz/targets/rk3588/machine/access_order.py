@@ -1,4 +1,4 @@
-"""What tasks and Host calls of a program touch, for comparing the order of accesses of two runs.
+"""List what tasks and Host calls of a program touch, to compare the order of accesses of two runs.
 
 Entry i is task i, entry n + i Host call i.
 """
@@ -18,7 +18,7 @@ from npuviz.targets.rk3588.task.cost import Cost
 def access_table(
     tables: Tables, costs: Sequence[Cost], memory: int, accesses: ProgramAccesses
 ) -> AccessTable:
-    """The rows of all tasks and Host calls. memory  id of DDR"""
+    """Return the accesses of all tasks and Host calls. memory  id of DDR"""
     parts = [_task_rows(task, cost) for task, cost in zip(tables.tasks, costs, strict=True)]
     parts += [_host_rows(tables, call) for call in tables.hosts]
     rows = [(memory, write, 0, 1, low, high, 0) for part in parts for write, low, high in part if high > low]
@@ -36,9 +36,9 @@ def access_table(
 
 
 def _numbered(rows: list[tuple[int, ...]], first_host: int) -> np.ndarray:
-    """A number for each row; those of tasks have the same where memory, direction and range are the same.
+    """Number the rows; those of tasks get equal numbers if memory, direction and range are equal.
 
-    Tasks whose ranges are equal write the same cube: what lies between its atoms belongs to nobody.
+    Tasks whose ranges are equal write the same cube, so that the gaps between its atoms are in no other row.
     """
     table = np.array(rows, np.int64).reshape(-1, 7)
     _, numbers = np.unique(table, axis=0, return_inverse=True)
@@ -48,7 +48,8 @@ def _numbered(rows: list[tuple[int, ...]], first_host: int) -> np.ndarray:
 
 
 def _task_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
-    """The rows of a task; of cubes each surface by itself, as cores share out the rows of surfaces."""
+    """Return the rows of a task; each surface of a cube is a row, because cores share out the rows of
+    surfaces."""
     found: list[tuple[int, int, int]] = []
     steps: dict[tuple[int, int], tuple[int, int]] = {}
     conv, output = task.work.convolution, task.work.output
@@ -76,5 +77,5 @@ def _host_rows(tables: Tables, call: HostCall) -> list[tuple[int, int, int]]:
 
 
 def access_order(log: np.ndarray, count: int) -> np.ndarray:
-    """The order of a log of completions. count  tasks of the program"""
+    """Return the order of a log of completions. count  tasks of the program"""
     return both_phases(np.where(log[:, 0] >= 0, log[:, 0], count - 1 - log[:, 0]), log[:, 1])

@@ -1,4 +1,4 @@
-"""State and program words of one machine, and the one way to move them."""
+"""Hold the state and program words of one machine, and run its kernel."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +18,10 @@ LAST_CYCLE = 1 << 58
 
 
 class Engine:
-    """The kernels' state and program words.
+    """The state and the program words that kernels work on.
 
-    state  (words,) int64 root state, owned; costs  how much work each task is
+    state  (words,) int64 root state, owned
+    costs  how much work each task is
     hosts  cycles of each Host call
     """
 
@@ -36,24 +37,25 @@ class Engine:
         self.event_margin = spec.cores * 40 + 16
 
     def advance(self, until: int, stops: np.ndarray, events: EventBuffer | None) -> tuple[int, np.ndarray]:
-        """Run the kernel; returns its RESULT_ code and a hit word per stop row."""
+        """Run the kernel; return its RESULT_ code and a hit word per stop row."""
         call = KernelCall(min(until, LAST_CYCLE), stops, events, self.event_margin)
         result = call.run(kernels.advance, self.state, self.words, call.x, call.rows, self.event_margin)
         return result, call.finish()
 
     def used_state(self) -> np.ndarray:
-        """The words in use: all of them (a view)."""
+        """Return the words in use: all of them (a view)."""
         return self.state
 
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `used_state` gave."""
+        """Replace the state by words that an earlier `used_state` returned."""
         self.state[:] = words
 
     def log(self) -> np.ndarray:
-        """(n, 2) int64 completions so far, in order (a view): task, or -1 - host call; and the time."""
+        """Return (n, 2) int64 completions so far, in order (a view): task, or -1 - host call; and the
+        time."""
         count = int(self.state[sk.CHIP.log_count])
         return self.state[self.shape.log : self.shape.log + 2 * count].reshape(count, 2)
 
     def record(self, task: int) -> Any:
-        """The row sk.RESULT of a finished task; zeros before it has finished."""
+        """Return the row sk.RESULT of a finished task; zeros before it has finished."""
         return sk.RESULT(self.state, self.shape.records, task)

@@ -1,4 +1,4 @@
-"""Latencies that a seed changes, and within what."""
+"""List the latencies that a seed changes, and their ranges; change them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from npuviz.targets.rk3588.kernels import records as sk
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Tables
 
-# Assumed: all bounds. Nobody publishes how much these times scatter.
+# Assumed: all bounds. No source says how much these times scatter.
 _ENGINE = (0.25, 4.0)
 _MEMORY = (0.5, 4.0)
 _HOST = (0.5, 2.0)
@@ -21,7 +21,7 @@ NOT_VARIED = ("DDR: which of two streams has its turn",)
 
 
 def varied(tables: Tables) -> tuple[Varied, ...]:
-    """What a seed changes in a run of a program."""
+    """Return the latencies that a seed changes in a run of a program."""
     found = (
         Varied(_OF_CORE, len(tables.tasks), *_ENGINE),
         Varied(_OF_OUTPUT, len(tables.tasks), *_ENGINE),
@@ -32,7 +32,7 @@ def varied(tables: Tables) -> tuple[Varied, ...]:
 
 
 def varied_spec(spec: RknnSpec) -> RknnSpec:
-    """The spec with the figures that all tasks share changed as its seed says."""
+    """Return the spec with the figures that all tasks share changed as its seed says."""
     if not spec.latency_seed:
         return spec
     share, task, driver, job = (
@@ -63,7 +63,7 @@ def vary_tasks(spec: RknnSpec, tables: Tables, rows: list[list[int]]) -> None:
 
 
 def varied_hosts(spec: RknnSpec, cycles: Sequence[int]) -> list[int]:
-    """Cycles of each Host call as the spec's seed says."""
+    """Return the cycles of each Host call as the spec's seed says."""
     if not spec.latency_seed or not cycles:
         return list(cycles)
     units = np.zeros(len(cycles), np.int64)

@@ -1,4 +1,4 @@
-"""The RK3588 machine behind the contract: engine, observation and contents put together."""
+"""Implement the machine contract for an RK3588: engine, observation and contents put together."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -49,11 +49,11 @@ class RknnMachine(HazardMachine[Contents]):
 
     @property
     def engine(self) -> Engine:
-        """State and costs, for the target's own reports."""
+        """The state and the costs, for the target's own reports."""
         return self._engine
 
     def values(self) -> ValueEngine:
-        """The values engine with the contents of now."""
+        """Return the values engine at the present contents."""
         return self._contents.values(self._image)
 
     def _broken(self, result: int) -> StopReason:
@@ -63,22 +63,22 @@ class RknnMachine(HazardMachine[Contents]):
         return StopReason(StopKind.HANG, self.cycle, unit=f"Core[{task.core}]", detail=detail)
 
     def reports(self) -> Sequence[DetailTable]:
-        """Time and bottleneck of every operator that has finished."""
+        """Return time and bottleneck of every operator that has finished."""
         return report_tables(self._engine, self._program.graph, self._measured)
 
     def host_cycles(self) -> Mapping[int, int]:
-        """Node -> cycles of its calls; -1: conversions between layouts that no operator asks for."""
+        """Return node -> cycles of its calls; -1: layout conversions that belong to no operator."""
         found = Counter[int]()
         for call, cycles in zip(self._engine.tables.hosts, self._host_cycles, strict=True):
             found[call.node] += cycles
         return found
 
     def peaks(self) -> Sequence[Peak]:
-        """DDR and the arrays of the whole run, and by operator."""
+        """Return the use of DDR and the arrays, for the whole run and by operator."""
         return report_peaks(self._engine, self._program.graph)
 
     def log(self) -> np.ndarray:
-        """(n, 2) int64 copy of the completions so far: task or -1 - host call, and the time."""
+        """Return a (n, 2) int64 copy of the completions so far: task or -1 - host call, and the time."""
         return self._engine.log().copy()
 
     # --- races -----------------------------------------------------------------------------------------
@@ -89,15 +89,15 @@ class RknnMachine(HazardMachine[Contents]):
         return access_table(engine.tables, engine.costs, engine.spec.cores, self._contents.accesses)
 
     def access_table(self) -> AccessTable:
-        """What each task and Host call touches."""
+        """Return what each task and Host call touches."""
         return self._accesses
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
-        """Completions so far; work reads and writes when it ends, as values are computed."""
+        """Return the completions so far; work reads and writes when it ends, as values are computed."""
         return access_order(self._engine.log(), len(self._engine.tables.tasks))
 
     def values_at(self, position: int) -> bytes | None:
-        """What the task or Host call that completed at this place read."""
+        """Return the bytes that the task or Host call that completed at this position read."""
         log = self._engine.log()[:position, 0]
         entry = int(self.access_order(None)[position, 0])
         edits = self._image.edits

@@ -1,4 +1,4 @@
-"""What an RK3588 program carries for its machine."""
+"""Hold what an RK3588 program carries for its machine, and compute a fingerprint of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from npuviz.targets.rk3588.tables import Tables
 class Payload:
     """The tables, and the values of the graph's inputs (by name).
 
-    measured  operator name -> measured time in us, where a table of layer times lies beside the model
+    measured  operator name -> measured time in us, if a table of layer times lies beside the model
     """
 
     tables: Tables
@@ -23,7 +23,7 @@ class Payload:
 
 
 def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
-    """Digest of everything that decides a run: commands, buffers, machine and inputs."""
+    """Return a digest of everything that decides a run: commands, buffers, machine and inputs."""
     found = Fingerprint(spec_text)
     tables = payload.tables
     for task in tables.tasks:

@@ -1,4 +1,4 @@
-"""Which bytes the tasks and host calls of a program touch: ranges, and atom by atom."""
+"""Find which bytes the tasks and host calls of a program touch: ranges, and atom by atom."""
 
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 
 class ProgramAccesses:
-    """The accesses of one program. An entry is a task; behind the tasks come the host calls."""
+    """The accesses of one program. Entries are its tasks, then its host calls."""
 
     def __init__(self, spec: RknnSpec, tables: Tables) -> None:
         self._spec, self._tables = spec, tables
@@ -37,20 +37,23 @@ class ProgramAccesses:
         return tasks
 
     def shares(self, first: int, second: int) -> bool:
-        """Whether an entry writes an atom that another one reads."""
+        """Return whether an entry writes an atom that another one reads."""
         written, read = self.touched(first)[1], self.touched(second)[0]
         few, many = sorted((written, read), key=len)
         return bool(len(many)) and bool((many[_places(many, few)] == few).any())
 
     def touches(self, entry: int, memory: int, address: int, *, is_write: bool) -> bool:
-        """Whether an entry reads, or writes, the atom of an address of DDR, the only memory."""
+        """Return whether an entry reads, or writes, the atom of an address of DDR, the only memory."""
         del memory
         atoms = self.touched(entry)[is_write]
         atom = np.array([address // ATOM_BYTES * ATOM_BYTES])
         return bool(len(atoms)) and bool((atoms[_places(atoms, atom)] == atom).any())
 
     def touched(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rising addresses of the atoms that a task or a host call (whole buffers) reads, and writes."""
+        """Return the rising addresses of the atoms that an entry reads, and of those that it writes.
+
+        For a host call these are whole buffers.
+        """
         if index not in self._touched:
             self._touched[index] = self._look(index)
         return self._touched[index]
@@ -66,5 +69,6 @@ class ProgramAccesses:
 
 
 def _places(atoms: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where in rising addresses each wanted one stands, or the next one; the last for what is beyond."""
+    """Return the index of each wanted address in rising ones, or that of the next one; the last beyond the
+    end."""
     return np.minimum(np.searchsorted(atoms, wanted), len(atoms) - 1)

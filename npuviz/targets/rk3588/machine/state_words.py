@@ -1,4 +1,4 @@
-"""Lays out the kernels' words: program words from the tables, the root state at cycle 0."""
+"""Lay out the words of kernels: program words from the tables, the root state at cycle 0."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from npuviz.targets.rk3588.task.cost import Cost
 
 QUEUES_PER_CORE = 2
 ONE = 65536
-"""A cycle, in the units of `bus_cost` and `core_cost`."""
+"""One cycle in the units of `bus_cost` and `core_cost`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Shape:
 
 
 def make_shape(spec: RknnSpec, tables: Tables, num_nodes: int) -> Shape:
-    """Where the parts of the state stand."""
+    """Return where the parts of the state begin."""
     cores = sk.CHIP.num_words
     nodes = cores + spec.cores * sk.CORE.num_words
     records = nodes + num_nodes * sk.NODE.num_words
@@ -39,7 +39,7 @@ def make_shape(spec: RknnSpec, tables: Tables, num_nodes: int) -> Shape:
 
 
 def build_state(spec: RknnSpec, tables: Tables, shape: Shape, num_nodes: int) -> np.ndarray:
-    """(words,) int64: the state at cycle 0."""
+    """Return (words,) int64: the state at cycle 0."""
     spec = varied_spec(spec)
     s = np.zeros(shape.end, dtype=np.int64)
     header = {
@@ -79,7 +79,7 @@ def build_state(spec: RknnSpec, tables: Tables, shape: Shape, num_nodes: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """Tracks and the memory that the kernel needs to know."""
+    """Ids of the tracks and of the memory that the kernel needs to know."""
 
     host: int
     driver: int
@@ -88,13 +88,13 @@ class Numbering:
 
 
 def numbering(spec: RknnSpec) -> Numbering:
-    """Tracks behind those of the cores, and the memory id of DDR."""
+    """Number the tracks behind those of the cores, and DDR."""
     first = spec.cores * sk.TRACKS_PER_CORE
     return Numbering(first, first + 1, first + 2, spec.cores)
 
 
 class _Words:
-    """Parts of the program words, one behind the other."""
+    """The program words under construction, part after part."""
 
     def __init__(self) -> None:
         self._parts: list[np.ndarray] = [np.zeros(sk.PROGRAM.num_words, dtype=np.int64)]
@@ -116,7 +116,8 @@ class _Words:
 def build_program(
     spec: RknnSpec, tables: Tables, costs: Sequence[Cost], numbering: Numbering, hosts: Sequence[int]
 ) -> np.ndarray:
-    """(words,) int64: everything the kernel reads and never changes. hosts  cycles of each Host call"""
+    """Return (words,) int64: everything the kernel reads and never changes. hosts  cycles of each Host
+    call"""
     spec = varied_spec(spec)
     words = _Words()
     accesses: list[tuple[int, int, int]] = []
@@ -182,7 +183,7 @@ def _task_row(task: Task, cost: Cost, first: int, count: int) -> list[int]:
 
 
 def _job_rows(tables: Tables) -> list[list[int]]:
-    """Per job, and once more behind the last: first task of cores 0, 1, 2, the end, end of host calls."""
+    """Return per job, and once more at the end: first task of cores 0, 1, 2, the end, end of host calls."""
     rows: list[list[int]] = []
     keys = [(task.job, task.core) for task in tables.tasks]
     hosts = [host.job for host in tables.hosts]

@@ -1,4 +1,4 @@
-"""What the tasks and host calls of an RK3588 read and wrote, and in what order they ran."""
+"""Record what the tasks and host calls of an RK3588 read and wrote, and in what order they ran."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -19,7 +19,8 @@ ADDRESS_BYTES = 1 << 32
 
 
 class TrailMaker:
-    """Trails of one program, of whatever has completed. Jobs follow each other, the tasks of a core too."""
+    """Make trails of a program from its completions. Jobs run one after the other, and so do tasks of a
+    core."""
 
     def __init__(
         self, spec: RknnSpec, tables: Tables, program: Program, unit_name: Callable[[int], str]
@@ -30,7 +31,7 @@ class TrailMaker:
         """What the program's tasks and host calls touch."""
 
     def trail(self, log: np.ndarray, times: np.ndarray, is_finished: bool) -> MemoryTrail:
-        """The trail of completions. log  tasks, or -1 - i for host call i; times  their cycles."""
+        """Return the trail of completions. log  tasks, or -1 - i for host call i; times  their cycles"""
         tasks, hosts = self._tables.tasks, self._tables.hosts
         thread: list[int] = []
         instruction: list[int] = []
@@ -90,23 +91,24 @@ class TrailMaker:
 
     @cached_property
     def _exact(self) -> list[set[tuple[int, int]]]:
-        """By task and host call: the ranges of which it reads the last byte."""
+        """Return, for each task and host call, the ranges whose last byte it reads."""
         starts = [exact_ranges(task, cost_of(task, self._spec)) for task in self._tables.tasks]
         return starts + [set[tuple[int, int]]() for _ in self._tables.hosts]
 
     def _share(self, first: int, second: int) -> bool:
-        """Whether two tasks or host calls touch an atom in common that one of them writes."""
+        """Return whether two tasks or host calls touch a common atom that one of them writes."""
         (read, written), (reads, writes) = self.accesses.touched(first), self.accesses.touched(second)
         return bool(np.isin(written, np.concatenate([reads, writes])).any() or np.isin(read, writes).any())
 
     @cached_property
     def _nodes(self) -> list[int]:
-        """Operator of each task, then of each host call; the last is that of steps that are neither."""
+        """Return the operator of each task, then of each host call; the last is for steps that are
+        neither."""
         return [*(each.node for each in (*self._tables.tasks, *self._tables.hosts)), -1]
 
     @cached_property
     def _sources(self) -> tuple[np.ndarray, np.ndarray]:
-        # Products take the stored integers, also where others have them as floats.
+        # Products read the stored integers, even if other tasks read them as floats.
         return readable_sources(self._program.graph, self._nodes, ("DequantizeLinear",))
 
     @cached_property
@@ -117,9 +119,10 @@ class TrailMaker:
 
     @cached_property
     def _given(self) -> np.ndarray:
-        """Buffers with data or zeros, and those of no operator that no task and no host call ever writes.
+        """Return the buffers with data or zeros, and those of no operator that no task and no host call
+        writes.
 
-        An input that the host fills into one buffer reaches others of the same tensor by tasks only.
+        An input that the host fills into one buffer reaches other buffers of the same tensor only by tasks.
         """
         tensors, buffers = self._program.graph.tensors, self._tables.buffers
         filled = {buffers[number].tensor for call in self._tables.hosts for number in call.writes}
@@ -141,7 +144,7 @@ class TrailMaker:
 
     @cached_property
     def _kept(self) -> np.ndarray:
-        """Buffers of tensors of the graph: people and checks read them."""
+        """Return the buffers of tensors of the graph: people and checks read them."""
         return self._ranges(lambda buffer: buffer.tensor >= 0)
 
     def _ranges(self, chosen: Callable[[Buffer], bool]) -> np.ndarray:
@@ -149,5 +152,5 @@ class TrailMaker:
 
 
 def _rows_of(buffers: Sequence[Buffer]) -> np.ndarray:
-    """Rows of all bytes of buffers."""
+    """Return rows for all bytes of buffers."""
     return accesses_of([(0, 0, False, True, 0, 1, b.address, b.address + b.size_bytes) for b in buffers])

@@ -1,1 +1,1 @@
-"""What one task does and what it costs, from its registers alone."""
+"""Decode what one task does and costs, from its registers alone."""

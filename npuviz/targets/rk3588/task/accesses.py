@@ -1,4 +1,4 @@
-"""The memory that a task touches, as ranges and byte by byte."""
+"""Find the memory that a task touches, as ranges and atom by atom."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,10 @@ _OPERAND_NOTCH = 0x5010
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Bytes [low, high) that a task reads; `pairs` tells which atoms of them, None: all.
+    """Bytes [low, high) that a task reads.
 
-    is_exact  the last byte is one that it reads
+    pairs     the atoms of them that it reads, None: all
+    is_exact  whether the task reads the last byte
     """
 
     low: int
@@ -29,7 +30,7 @@ class _Read:
 
 
 def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
-    """(is write, low, high) address ranges that a task touches."""
+    """Return (is write, low, high) address ranges that a task touches."""
     rows = [(0, each.low, each.high) for each in _reads(task, cost)]
     output, pool = task.work.output, task.work.pooling
     if output is not None and output.to_memory:
@@ -40,7 +41,7 @@ def access_rows(task: Task, cost: Cost) -> list[tuple[int, int, int]]:
 
 
 def exact_ranges(task: Task, cost: Cost) -> set[tuple[int, int]]:
-    """(low, high) of the ranges that a task reads whose last byte it reads: cubes."""
+    """Return (low, high) of the ranges that a task reads to the last byte: cubes."""
     return {(each.low, each.high) for each in _reads(task, cost) if each.is_exact}
 
 
@@ -69,7 +70,7 @@ def _reads_of_output(task: Task, output: Output) -> Iterator[_Read]:
     if not output.ew.is_bypassed and not output.ew.is_constant:
         low, size = output.operand_address, max(1, output.ew.operand_bits // 8)
         if output.operand_is_cube:
-            # Nobody may have written lanes that fill up its last surfaces: their results count nowhere.
+            # Lanes that fill up its last surfaces may never be written: their results are used nowhere.
             pairs = _operand_pairs(task, output, size)
             yield _Read(low, low + _end(pairs), pairs)
         else:
@@ -79,7 +80,7 @@ def _reads_of_output(task: Task, output: Output) -> Iterator[_Read]:
 
 
 def written_atoms(task: Task) -> np.ndarray:
-    """Addresses of the atoms that a task writes, int64, each once."""
+    """Return the addresses of the atoms that a task writes, int64, each once."""
     output, pool = task.work.output, task.work.pooling
     found: list[np.ndarray] = [np.zeros(0, np.int64)]
     if output is not None and output.to_memory:
@@ -92,7 +93,8 @@ def written_atoms(task: Task) -> np.ndarray:
 
 
 def read_atoms(task: Task, cost: Cost) -> np.ndarray:
-    """Addresses of the atoms that a task reads, int64, each once; of all but cubes whole ranges."""
+    """Return the addresses of the atoms that a task reads, int64, each once; whole ranges for all but
+    cubes."""
     found: list[np.ndarray] = [np.zeros(0, np.int64)]
     for each in _reads(task, cost):
         if each.pairs is not None:
@@ -103,8 +105,10 @@ def read_atoms(task: Task, cost: Cost) -> np.ndarray:
 
 
 def each_once(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """All numbers of some arrays (int64), rising, each once. Cubes rise already or consist of few runs, which
-    sorting takes less time for than hashing."""
+    """Return all numbers of some arrays (int64), rising, each once.
+
+    Cubes rise already or consist of few runs, which are sorted in less time than they are hashed.
+    """
     found = np.concatenate(parts)
     if (found[1:] > found[:-1]).all():
         return found
@@ -113,11 +117,12 @@ def each_once(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 
 Pairs = tuple[tuple[int, int], ...]
-"""Counts and steps in atoms: surfaces, rows, columns."""
+"""(count, step in atoms) of surfaces, rows and columns."""
 
 
 def _feature_pairs(conv: Convolution) -> Pairs:
-    """LINE_STRIDE counts 4 bytes in cubes, see `feature_atoms` of the values."""
+    """Return the atoms of the features; LINE_STRIDE counts 4 bytes in cubes, see `feature_atoms` of the
+    values."""
     surface = conv.line_stride + conv.surface_stride
     return (
         (_surfaces(conv.channels, conv.precision), surface),
@@ -139,7 +144,8 @@ def _main_pairs(task: Task, output: Output) -> Pairs:
 
 
 def _operand_pairs(task: Task, output: Output, item: int) -> Pairs:
-    """EW's second operand as a cube: the notch counts from the end of a row to the next. Ref: TRM."""
+    """Return the atoms of EW's second operand as a cube. The notch counts from the end of a row to the next.
+    Ref: TRM."""
     height, width = written_size(task.registers, output)
     row = width + bits(task.registers.get(_OPERAND_NOTCH, 0), 28, 16)
     surfaces = -(-output.channels * item // ATOM_BYTES)
@@ -158,12 +164,12 @@ def _surfaces(channels: int, precision: int) -> int:
 
 
 def _end(pairs: Pairs) -> int:
-    """Bytes from the first atom to the end of the last."""
+    """Return the bytes from the first atom to the end of the last."""
     return (sum(max(0, count - 1) * max(0, step) for count, step in pairs) + 1) * ATOM_BYTES
 
 
 def _atoms(address: int, pairs: Pairs) -> np.ndarray:
-    """Addresses of the atoms address + sum of i * step, 0 <= i < count."""
+    """Return the addresses of the atoms address + sum of i * step, 0 <= i < count."""
     found = np.array([address], np.int64)
     for count, step in pairs:
         found = (found[:, None] + np.arange(count) * step * ATOM_BYTES).reshape(-1)

@@ -1,4 +1,4 @@
-"""How much work a task is: cycles, bytes and gates for the kernels, from its decoded registers."""
+"""Compute how much work a task is for the kernels (cycles, bytes and limits), from its decoded registers."""
 
 from dataclasses import dataclass
 
@@ -18,15 +18,15 @@ from npuviz.targets.rk3588.task.work import (
 )
 
 ELEMENTS_PER_STEP = 32
-"""Elements that stand for one atomic of work without CORE."""
+"""Elements that count as one atomic in work without CORE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Numbers of one task; bytes unless said. The names are those of the record TASK.
+    """The work of one task, in bytes unless said. The names are those of the record TASK.
 
-    out_elements, out_rate  what DPU or PPU puts out for an atomic of a group, and how many a cycle
-    problem  why the chip would hang, "" if it would not
+    out_elements, out_rate  elements that DPU or PPU puts out per atomic of a group, and per cycle
+    problem                 why the chip would hang, "" if it would not
     """
 
     groups: int
@@ -50,7 +50,7 @@ class Cost:
 
     @property
     def mac_cycles(self) -> int:
-        """Cycles that CORE needs at least."""
+        """Least cycles that CORE needs."""
         return self.groups * self.atoms * self.factor
 
     @property
@@ -60,12 +60,12 @@ class Cost:
 
     @property
     def bus_bytes(self) -> int:
-        """Bytes over the DDR bus, commands left out."""
+        """Bytes over the DDR bus, without commands."""
         return self.feature_bytes + self.weight_bytes + self.operand_bytes + self.written_bytes
 
 
 def cost_of(task: Task, spec: RknnSpec) -> Cost:
-    """The cost of a task. What it lacks to be executable stands in `problem`."""
+    """Return the cost of a task. If it cannot be executed, `problem` says why."""
     work = task.work
     if work.convolution is not None and (work.output is None or not work.output.is_flying):
         return _convolution(work, work.convolution, spec)
@@ -78,12 +78,12 @@ def cost_of(task: Task, spec: RknnSpec) -> Cost:
 
 
 def costs_of(tables: Tables, spec: RknnSpec) -> tuple[Cost, ...]:
-    """The cost of every task."""
+    """Return the cost of every task."""
     return tuple(cost_of(task, spec) for task in tables.tasks)
 
 
 def kernel_group(precision: int, spec: RknnSpec) -> int:
-    """Kernels that CORE works on at a time."""
+    """Return how many kernels CORE works on at a time."""
     if precision == INT4:
         return spec.kernels_int8 * 2
     if precision == INT8:
@@ -92,7 +92,7 @@ def kernel_group(precision: int, spec: RknnSpec) -> int:
 
 
 def output_rate(output: Output | None, spec: RknnSpec) -> float:
-    """Elements a cycle of the DPU, by what it has to do to them."""
+    """Return the elements per cycle of the DPU, by what it has to do to them."""
     if output is None:
         return spec.output_rate
     ew = output.ew
@@ -106,7 +106,7 @@ def output_rate(output: Output | None, spec: RknnSpec) -> float:
 
 
 def _padded(count: int, item: int) -> int:
-    """Bytes of `count` elements in whole atoms."""
+    """Return the bytes of `count` elements in whole atoms."""
     return -(-count * item // ATOM_BYTES) * ATOM_BYTES
 
 
@@ -155,7 +155,7 @@ def _convolution(work: Work, conv: Convolution, spec: RknnSpec) -> Cost:
 
 
 def _conv_problem(conv: Convolution, features: int, group: int, spec: RknnSpec) -> str:
-    """Why CBUF or the sequencer would wait for ever, "" if it would not."""
+    """Return why CBUF or the sequencer would wait for ever, "" if it would not."""
     banks, size = spec.cbuf_banks, spec.cbuf_bank_bytes
     if conv.data_banks + conv.weight_banks > banks:
         return f"CBUF_CON0 gives {conv.data_banks} + {conv.weight_banks} banks: there are {banks}"
@@ -175,7 +175,7 @@ def _conv_problem(conv: Convolution, features: int, group: int, spec: RknnSpec) 
 
 
 def _operand_bytes(output: Output | None, channels: int, atoms: int) -> int:
-    """What the DPU's readers fetch beside the main input."""
+    """Return the bytes that the DPU's readers fetch beside the main input."""
     if output is None:
         return 0
     total = 0
@@ -237,7 +237,7 @@ def _pooling(pool: Pooling, spec: RknnSpec) -> Cost:
         group_bytes=0,
         weight_room=0,
         operand_bytes=0,
-        # An output atom costs the input atoms it stands for.
+        # An output atom costs as much as the input atoms that it is made from.
         out_elements=max(1.0, in_atoms / atoms) * ATOM_BYTES / item,
         out_rate=spec.pooling_rate / item,
         write_atom=ATOM_BYTES,

@@ -1,4 +1,4 @@
-"""How long Host calls take: operators on the CPU, and conversions of the NPU's layouts."""
+"""Compute how long Host calls take: operators on the CPU, and conversions of the NPU's layouts."""
 
 from collections.abc import Iterable
 
@@ -10,13 +10,13 @@ from npuviz.targets.rk3588.task.cube import held_bytes
 
 
 def host_cycles(spec: RknnSpec, tables: Tables, graph: Graph) -> list[int]:
-    """NPU cycles of each Host call.
+    """Return the NPU cycles of each Host call.
 
-    The way from the driver and back is paid once where several calls follow each other with no job of the
-    NPU in between: the runtime then only calls its next operator. A tensor in the NPU's layout is converted
-    by the first call that reads or writes it.
-    Assumed: the runtime keeps what it converted, or wrote, for its operators behind. What only gives a tensor
-    another shape is not called where another operator is: that is given the same memory.
+    The way from the driver and back is paid once if several calls follow each other with no job of the NPU in
+    between: the runtime then only calls its next operator. A tensor in the NPU's layout is converted by the
+    first call that reads or writes it. Assumed: the runtime keeps what it converted, or wrote, for its later
+    operators. A node that only gives a tensor another shape is not called beside other operators: its readers
+    are given the same memory.
     """
     found: list[int] = []
     converted: set[int] = set()
@@ -36,29 +36,33 @@ def host_cycles(spec: RknnSpec, tables: Tables, graph: Graph) -> list[int]:
 
 
 def change_cycles(spec: RknnSpec) -> int:
-    """From the NPU to the Host and back: a call, less what each operator there takes anyway, and a new start
-    of the NPU. How often it starts otherwise (`submit`, `cores`) does not move layers to the Host."""
+    """Return the cycles of going from the NPU to the Host and back.
+
+    These are a call, less what each operator there takes anyway, and a new start of the NPU. How often the
+    NPU starts otherwise (`submit`, `cores`) does not move layers to the Host.
+    """
     return spec.to_cycles(max(0.0, spec.host_call_ns - spec.host_operator_ns) + spec.job_driver_ns)
 
 
 def is_free(graph: Graph, node: int) -> bool:
-    """Whether the Host runs a node by giving its readers the same memory under another shape."""
+    """Return whether the Host runs a node by giving its readers the same memory under another shape."""
     return gives_same_memory(graph, graph.nodes[node])
 
 
 def work_of(graph: Graph, call: HostCall) -> HostWork | None:
-    """What a call asks of the processor, None of a conversion."""
+    """Return what a call asks of the processor, None for a conversion."""
     return host_work(graph, graph.nodes[call.node]) if 0 <= call.node < len(graph.nodes) else None
 
 
 def conversion_ns(spec: RknnSpec, places: Iterable[Buffer]) -> float:
-    """Time in which the Host brings tensors from the NPU's layout into its own, or back."""
+    """Return the time in which the Host converts tensors from the NPU's layout into its own, or back."""
     held = sum(held_bytes(place) for place in places if place.layout == "feature")
     return held / spec.host_convert_bytes_per_ns
 
 
 def _nanoseconds(spec: RknnSpec, graph: Graph, call: HostCall, new: list[Buffer]) -> float:
-    """Of one call, once it is reached. new  places that no call before has read or written"""
+    """Return the time of one call, once it is reached. new  places that no earlier call has read or
+    written"""
     work = work_of(graph, call)
     converting = conversion_ns(spec, new)
     if work is not None:
@@ -67,7 +71,7 @@ def _nanoseconds(spec: RknnSpec, graph: Graph, call: HostCall, new: list[Buffer]
 
 
 def processor_of(spec: RknnSpec) -> Processor:
-    """What runs Host operators, once it is reached."""
+    """Return the processor that runs Host operators, without the time to reach it."""
     return Processor(
         spec.host_processor,
         0.0,

@@ -1,4 +1,4 @@
-"""What the DPU's main reader fetches from memory in place of CORE's results (flying mode)."""
+"""Decode what the DPU's main reader fetches from memory in place of CORE's results (flying mode)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class MainCube:
 
 
 def main_cube(registers: Mapping[int, int], output: Output) -> MainCube:
-    """The cube that the main reader fetches, at `output.main_address`.
+    """Return the cube that the main reader fetches, at `output.main_address`.
 
     Notches count from the end of the last position read (TRM; measured in vendor copies of rows and columns).
     """

@@ -1,4 +1,4 @@
-"""What a task does, decoded from its registers: sizes, addresses, stages. Source: XML, TRM unless said."""
+"""Decode what a task does from its registers: sizes, addresses, stages. Ref: XML, TRM unless said."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ INT8, INT16, FP16, BF16, INT32, FP32, INT4, TF32 = range(8)
 PRECISION_BYTES = (1, 2, 2, 2, 4, 4, 1, 4)
 PRECISION_NAMES = ("int8", "int16", "float16", "bfloat16", "int32", "float32", "int4", "tfloat32")
 FLOATS = frozenset((FP16, BF16, FP32, TF32))
-"""Precision codes that are calculated in fp32."""
+"""Precision codes with which the DPU calculates in fp32."""
 
 ATOM_BYTES = 16
 
@@ -20,12 +20,13 @@ ENABLE_CNA, ENABLE_CORE, ENABLE_DPU, ENABLE_DPU_RDMA, ENABLE_PPU, ENABLE_PPU_RDM
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """CNA and CORE of a task. Sizes in elements, strides in atoms (16 bytes), offsets in bytes.
+    """The work of CNA and CORE in a task. Sizes in elements, strides in atoms (16 bytes), offsets in bytes.
 
-    height    rows of this task's input tile; kernels of this task
-    channels  aligned channels that are multiplied; real_channels as the model has them
-    pixel_channels  of an image that is read as it is (1..4), 0 for feature cubes
-    kernel_bytes  of one kernel; weight_bytes of all
+    height          rows of this task's input tile
+    kernels         kernels of this task
+    channels        aligned channels that are multiplied; real_channels as the model has them
+    pixel_channels  channels of an image that is read as it is (1..4), 0 for feature cubes
+    kernel_bytes    bytes of one kernel; weight_bytes of all
     line_stride, surface_stride  LINE + SURF is the distance between channel groups
     """
 
@@ -73,7 +74,8 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """BS or BN of the DPU. alu: 2 add, 4 subtract, -1 bypassed; from memory or the constant."""
+    """The stage BS or BN of the DPU. alu: 2 add, 4 subtract, -1 bypassed; its operand is a constant or in
+    memory."""
 
     is_bypassed: bool
     alu: int
@@ -90,9 +92,11 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """EW of the DPU. alu: 0 max, 1 min, 2 add, 3 div, 4 minus, 5 abs, 6 neg, 7 floor, 8 ceil; -1: multiply.
+    """The stage EW of the DPU.
 
-    operand_bits  of the second operand; is_constant: the operand is `constant`
+    alu           0 max, 1 min, 2 add, 3 div, 4 minus, 5 abs, 6 neg, 7 floor, 8 ceil; -1: multiply
+    operand_bits  bits of the second operand
+    is_constant   the operand is `constant`
     """
 
     is_bypassed: bool
@@ -110,13 +114,15 @@ class Elementwise:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """DPU's cube and write DMA. channels: of the memory; original_channels: that are meant.
+    """The DPU's cube and its write DMA.
 
-    is_flying  input comes from memory through DPU_RDMA, not from CORE
-    surface_stride in atoms; to_memory, to_ppu  where results go
+    channels         channels in memory; original_channels those that are meant
+    is_flying        input comes from memory through DPU_RDMA, not from CORE
+    surface_stride   in atoms
+    to_memory, to_ppu  where results go
     offset, scale, shift  of the output convert
-    operand_is_cube  EW reads a value for every position, not one a channel
-    row_gap  atoms from the end of a row to the next one, where whole rows are written
+    operand_is_cube  EW reads a value for every position, not one per channel
+    row_gap          atoms from the end of a row to the next one, if whole rows are written
     """
 
     width: int
@@ -146,9 +152,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """PPU of a task. method: 0 average, 1 max, 2 min; reciprocals as stored.
+    """The work of the PPU in a task. method: 0 average, 1 max, 2 min; reciprocals as stored.
 
-    source_* only where it is fed from memory (PPU_RDMA)
+    source_*  only if it reads from memory (PPU_RDMA)
     """
 
     method: int
@@ -180,7 +186,7 @@ class Pooling:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A task: the blocks that are enabled, each None when it is not."""
+    """The work of a task: its blocks, each None if it is not enabled."""
 
     convolution: Convolution | None
     output: Output | None
@@ -188,17 +194,17 @@ class Work:
 
 
 def bits(value: int, high: int, low: int) -> int:
-    """Bits high..low of a register."""
+    """Return bits high..low of a register."""
     return value >> low & ((1 << (high - low + 1)) - 1)
 
 
 def signed(value: int, width: int) -> int:
-    """A field as a two's complement number."""
+    """Return a field as a two's complement number."""
     return value - (1 << width) if value >> (width - 1) & 1 else value
 
 
 def decode_work(registers: Mapping[int, int], enable_mask: int) -> Work:
-    """The work of a task whose effective registers are given by offset; absent ones are 0."""
+    """Return the work of a task whose effective registers are given by offset; absent ones are 0."""
     get = registers.get
     convolution = _convolution(get) if enable_mask & (ENABLE_CNA | ENABLE_CORE) else None
     output = _output(get) if enable_mask & ENABLE_DPU else None

@@ -1,4 +1,4 @@
-"""What the DPU's write DMA is told: how many positions a task writes, and how far apart."""
+"""Decode the DPU's write DMA: how many positions a task writes, and how far apart."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ _NOTCH, _CHANNELS, _WRITTEN = 0x4038, 0x4058, 0x405C
 
 
 def is_scattered(registers: Mapping[int, int], output: Output) -> bool:
-    """Whether positions of a row are written apart: one column with the channels of all is told.
+    """Return whether positions of a row are written apart: the DMA has one column, with the channels of all.
 
     Measured in vendor Resize tasks, which write every other position.
     """
@@ -18,7 +18,7 @@ def is_scattered(registers: Mapping[int, int], output: Output) -> bool:
 
 
 def written_size(registers: Mapping[int, int], output: Output) -> tuple[int, int]:
-    """Rows and columns that go through the stages: what the write DMA is told, else the cube.
+    """Return the rows and columns that go through the stages: those of the write DMA, else of the cube.
 
     Vendor copies of a row or column write less than their cube (measured).
     """
@@ -29,7 +29,8 @@ def written_size(registers: Mapping[int, int], output: Output) -> tuple[int, int
 
 
 def write_pitches(registers: Mapping[int, int], output: Output) -> tuple[int, int, int]:
-    """Atoms between surfaces, rows and columns. Ref: TRM, a notch counts from the end of one to the next."""
+    """Return the atoms between surfaces, rows and columns. Ref: TRM, a notch counts from the end of one to
+    the next."""
     notch = bits(registers.get(_NOTCH, 0), 12, 0)
     if is_scattered(registers, output):
         return output.surface_stride, output.surface_add, 1 + notch

@@ -1,1 +1,1 @@
-"""What tasks compute: DDR after any prefix of the log, one file per unit of the core."""
+"""Compute what tasks do: DDR after any prefix of the log, one file per unit of the core."""

@@ -1,4 +1,5 @@
-"""Buffers as arrays: NC1HWC2 and row-major bytes, quantised numbers, the graph's own types."""
+"""Convert buffers to and from arrays: NC1HWC2 and row-major bytes, quantised numbers, the graph's own
+types."""
 
 import numpy as np
 
@@ -9,9 +10,9 @@ from npuviz.targets.rk3588.values.memory import ValueFault
 
 
 def cubes_of(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """(batches, C, H, W) of the feature cubes that hold a tensor.
+    """Return (batches, C, H, W) of the feature cubes that hold a tensor.
 
-    (N, C, H, W) and (N, C, L) as they stand; of a matrix the rows are H (Ref: MTX), a vector is C.
+    (N, C, H, W) and (N, C, L) as they stand; the rows of a matrix are H (Ref: MTX), a vector is C.
     """
     if len(shape) == 4:
         return shape[0], shape[1], shape[2], shape[3]
@@ -25,15 +26,17 @@ def cubes_of(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 def holds_numbers(buffer: Buffer) -> bool:
-    """Whether a buffer is of a tensor of numbers: text, sequences and optionals exist on the Host only."""
+    """Return whether a buffer holds a tensor of numbers: text, sequences and optionals are on the Host
+    only."""
     return not numpy_dtype(buffer.dtype).hasobject
 
 
 def decoded(buffer: Buffer, data: np.ndarray) -> np.ndarray:
-    """The elements of a buffer in its dtype and the shape of the graph, a new array.
+    """Return the elements of a buffer in its dtype and the shape of the graph, a new array.
 
-    data  uint8, the bytes of the buffer. Raises ValueFault where layout and size do not agree, and for what
-    is no tensor of numbers.
+    data  uint8, the bytes of the buffer
+
+    Raises ValueFault if layout and size do not agree, or if it holds no tensor of numbers.
     """
     dtype = numpy_dtype(buffer.dtype)
     _refuse_objects(buffer)
@@ -70,9 +73,9 @@ def decoded(buffer: Buffer, data: np.ndarray) -> np.ndarray:
 
 
 def encoded(buffer: Buffer, values: np.ndarray) -> np.ndarray:
-    """The bytes (uint8) that hold values of the buffer's dtype and shape.
+    """Return the bytes (uint8) that hold values of the buffer's dtype and shape.
 
-    Raises ValueFault where they do not fit, and for what is no tensor of numbers.
+    Raises ValueFault if they do not fit, or if the buffer holds no tensor of numbers.
     """
     _refuse_objects(buffer)
     values = np.ascontiguousarray(values)
@@ -98,17 +101,17 @@ def _refuse_objects(buffer: Buffer) -> None:
 
 
 def _row_elements(buffer: Buffer) -> int:
-    """Elements from one row to the next, where rows begin with atoms."""
+    """Return the elements from one row to the next, if rows begin with atoms."""
     return aligned(buffer.shape[1], packing(buffer.dtype).channels)
 
 
 def is_quantized(buffer: Buffer) -> bool:
-    """Whether the buffer's integers stand for real numbers."""
+    """Return whether the buffer's integers stand for real numbers."""
     return numpy_dtype(buffer.dtype).kind in "iu" and (buffer.scale != 1.0 or buffer.zero_point != 0)
 
 
 def to_graph(buffer: Buffer, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Elements of a buffer in the type the graph gives the tensor.
+    """Convert elements of a buffer to the type that the graph gives the tensor.
 
     Integers for a float tensor are dequantised; int8 for a uint8 tensor is the value less 128.
     """
@@ -122,7 +125,7 @@ def to_graph(buffer: Buffer, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def from_graph(buffer: Buffer, values: np.ndarray) -> np.ndarray:
-    """Values of the graph's type as the buffer holds them, in its shape: the inverse of `to_graph`."""
+    """Convert values of the graph's type to the buffer's type and shape: the inverse of `to_graph`."""
     dtype = numpy_dtype(buffer.dtype)
     if values.size != int(np.prod(buffer.shape, dtype=np.int64)):
         raise ValueFault(f"buffer {buffer.name} of shape {buffer.shape} cannot hold {values.shape}")
@@ -140,6 +143,6 @@ def from_graph(buffer: Buffer, values: np.ndarray) -> np.ndarray:
 
 
 def as_type(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A plain cast; what a float type cannot hold becomes infinite."""
+    """Cast values; those that a float type cannot hold become infinite."""
     with np.errstate(all="ignore"):
         return np.ascontiguousarray(values.astype(dtype, copy=False))

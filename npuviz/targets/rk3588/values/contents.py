@@ -1,4 +1,4 @@
-"""DDR as a log moves it: tasks and host calls applied, bytes written by hand, whole states kept."""
+"""Keep DDR as a log changes it: tasks and host calls applied, bytes written by hand, whole states kept."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ from npuviz.targets.rk3588.values.task import Tasks
 
 
 class DdrContents:
-    """A program's DDR. A log entry is a task's index, or -1 - i for host call i.
+    """The DDR of a program. A log entry is a task's index, or -1 - i for host call i.
 
     inputs  graph input name -> array; an absent one is 0
     ddr     id of the memory whose edits count: CBUFs hold nothing that flows into results
@@ -39,7 +39,7 @@ class DdrContents:
                 self._homes.setdefault(buffer.tensor, []).append(number)
 
     def apply(self, entry: int, undoable: bool) -> None:
-        """Do what a log entry does; undone from kept states only."""
+        """Execute a log entry; it can be undone only by restoring a kept state."""
         try:
             if entry < 0:
                 self._run_host(self._tables.hosts[-1 - entry])
@@ -57,7 +57,7 @@ class DdrContents:
             self.memory.write_by_hand(edit.address, edit.data)
 
     def keep(self) -> Kept:
-        """The present state."""
+        """Return the present state."""
         return self.memory.keep()
 
     def restore(self, kept: Kept | None) -> None:
@@ -87,7 +87,8 @@ class DdrContents:
                 raise ValueFault(f"nothing says what {buffer.name} is converted from")
 
     def _source(self, call: HostCall, place: int) -> int:
-        """The buffer that is converted into that at a place: of the same tensor, else at the same place."""
+        """Return the buffer that is converted into a written one: of the same tensor, else in the same
+        position."""
         tensor = self._tables.buffers[call.writes[place]].tensor
         for number in call.reads:
             if tensor >= 0 and self._tables.buffers[number].tensor == tensor:
@@ -114,7 +115,7 @@ class DdrContents:
     # Tensors ------------------------------------------------------------------------------------
 
     def home_of(self, tensor: int) -> int:
-        """The buffer that shows a tensor, -1 if there is none: of several the packed one."""
+        """Return the buffer that shows a tensor, -1 if there is none; of several, the one in NC1HWC2."""
         found = self._homes.get(tensor, [])
         for number in found:
             if self._tables.buffers[number].layout == "feature":
@@ -122,7 +123,7 @@ class DdrContents:
         return found[0] if found else -1
 
     def input_of(self, tensor: int) -> np.ndarray:
-        """What a graph input was given, zeros if nothing."""
+        """Return the values given for a graph input, zeros if none."""
         held = self._graph.tensors[tensor]
         values = self._inputs.get(held.name)
         return np.zeros(held.shape, numpy_dtype(held.dtype)) if values is None else np.asarray(values)
@@ -131,9 +132,9 @@ class DdrContents:
         return decoded(buffer, np.array(self.memory.view(buffer.address, buffer.size_bytes, buffer.name)))
 
     def held(self, tensor: int, preferred: tuple[int, ...] = ()) -> np.ndarray | None:
-        """A tensor in the graph's shape and type, None where no buffer has it. Raises ValueFault.
+        """Return a tensor in the graph's shape and type, None if no buffer has it. Raises ValueFault.
 
-        preferred  buffers to look into first; inputs need none
+        preferred  buffers to search first; inputs need none
         """
         number = next(
             (n for n in preferred if self._tables.buffers[n].tensor == tensor), self.home_of(tensor)
@@ -146,7 +147,7 @@ class DdrContents:
         return None if buffer.layout == "weight" else self.held_in(number)
 
     def held_in(self, number: int) -> np.ndarray:
-        """A buffer's tensor in the graph's shape and type. Raises ValueFault."""
+        """Return a buffer's tensor in the graph's shape and type. Raises ValueFault."""
         buffer = self._tables.buffers[number]
         kind = self._graph.tensors[buffer.tensor]
         return to_graph(buffer, self._elements(buffer), numpy_dtype(kind.dtype)).reshape(kind.shape)

@@ -1,8 +1,8 @@
-"""CORE of a task: the convolution of its features and weights, as sums.
+"""Compute CORE of a task: the convolution of its features and weights, as sums.
 
-int8 sums are exact: products are added in float32 only as far as every partial sum is below 2^24, and
-the parts in float64, in which integers are exact below 2^53. fp16, bf16 and tf32 are multiplied and added
-in fp32; in which order the chip adds is not known (Assumed: any). Zero times infinity is zero.
+int8 sums are exact: products are added in float32 only as far as every partial sum is below 2^24, and the
+parts in float64, in which integers are exact below 2^53. fp16, bf16 and tf32 are multiplied and added in
+fp32; in which order the chip adds is not known (Assumed: any). Zero times infinity is zero.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _COLUMN_ELEMENTS = 1 << 23
 
 
 def _padded(cube: np.ndarray, conv: Convolution) -> np.ndarray:
-    """The cube with its padding; below and right as far as the output reaches."""
+    """Return the cube with its padding; below and right as far as the output reaches."""
     height = (conv.out_height - 1) * conv.stride_y + (conv.kernel_height - 1) * conv.dilation_y + 1
     width = (conv.out_width - 1) * conv.stride_x + (conv.kernel_width - 1) * conv.dilation_x + 1
     below, right = height - conv.pad_top - cube.shape[1], width - conv.pad_left - cube.shape[2]
@@ -66,7 +66,7 @@ def _pad_value(conv: Convolution) -> float:
 def convolve(
     memory: Memory, conv: Convolution, addresses: tuple[int, int], registers: Mapping[int, int]
 ) -> np.ndarray:
-    """What CORE hands on: (K, OH, OW), float64 that holds integers, or float32 of floats.
+    """Return the results of CORE: (K, OH, OW), float64 that holds integers, or float32 of floats.
 
     addresses  of features and weights
     Integers are shifted by CLIP_TRUNCATE and saturate to 32 bits (Assumed, as NVDLA).
@@ -100,7 +100,7 @@ def convolve(
 
 
 def _taps(conv: Convolution) -> list[tuple[int, int, slice, slice]]:
-    """Row and column of each tap, and the rows and columns of the padded input it meets."""
+    """Return row and column of each tap, and the rows and columns of the padded input that it meets."""
     found: list[tuple[int, int, slice, slice]] = []
     for row in range(conv.kernel_height):
         for column in range(conv.kernel_width):
@@ -112,7 +112,8 @@ def _taps(conv: Convolution) -> list[tuple[int, int, slice, slice]]:
 
 
 def _weight_offsets(memory: Memory, channels: int, registers: Mapping[int, int]) -> np.ndarray:
-    """CPEND operands: what is added to every weight of a kernel, (K, 1, 1), or (1, 1, 1) of a constant."""
+    """Return the CPEND operands: numbers added to every weight of a kernel, (K, 1, 1), or (1, 1, 1) of a
+    constant."""
     if takes_weight_offsets(registers):
         use, address = data_use(registers, BS, set()), registers.get(BS.address, 0)
         held = operands.read_operands(memory, address, channels, use, False, "BS operands")
@@ -121,10 +122,10 @@ def _weight_offsets(memory: Memory, channels: int, registers: Mapping[int, int])
 
 
 def _compensate(sums: np.ndarray, cube: np.ndarray, conv: Convolution, offsets: np.ndarray) -> None:
-    """CPEND: the sum of the window times a number, which stands for weights with a zero point.
+    """Add CPEND: the sum of the window times a number, which stands for weights with a zero point.
 
-    Measured in vendor int8 files: the operands are the negated medians of their kernels, and the biases
-    are -128 times the sums of the weights with them. MESA writes 0x80 - zero point of unsigned weights.
+    Measured in vendor int8 files: the operands are the negated medians of their kernels, and the biases are
+    -128 times the sums of the weights with them. MESA writes 0x80 - zero point of unsigned weights.
     """
     if not offsets.any():
         return
@@ -152,7 +153,7 @@ def _sum_type(conv: Convolution) -> type[np.float32] | type[np.float64]:
 
 
 def _dense(cube: np.ndarray, weights: np.ndarray, conv: Convolution) -> np.ndarray:
-    """Products of a few taps and channels at a time: (K, OH, OW)."""
+    """Return the products, a few taps and channels at a time: (K, OH, OW)."""
     kernels = len(weights)
     channels = min(len(cube), weights.shape[1])
     pixels = conv.out_height * conv.out_width
@@ -188,11 +189,11 @@ def _dense(cube: np.ndarray, weights: np.ndarray, conv: Convolution) -> np.ndarr
 
 
 def _product(factors: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The matrix product (K, N) of (K, C) and (C, N) in which zero times infinity is zero.
+    """Return the matrix product (K, N) of (K, C) and (C, N) in which zero times infinity is zero.
 
-    Ref: NVDLA's open hardware, from which CORE comes: csc sends a mask of the elements that are not zero,
-    and CMAC_CORE_MAC_mul hands a product on only where both bits are set; a NaN is found beside the
-    multipliers and spoils the sum whatever it meets. Assumed: RK3588 does the same.
+    Ref: NVDLA's open hardware, from which CORE comes: csc sends a mask of the elements that are not zero, and
+    CMAC_CORE_MAC_mul passes a product on only where both bits are set; a NaN is found beside the multipliers
+    and spoils the sum whatever it meets. Assumed: RK3588 does the same.
     """
     with np.errstate(invalid="ignore"):
         plain = factors @ columns
@@ -209,14 +210,15 @@ def _product(factors: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _meets(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(K, N) of bool: whether a set element of row k of (K, C) meets a set one of column n of (C, N)."""
+    """Return (K, N) of bool: whether a set element of row k of (K, C) meets a set one of column n of (C,
+    N)."""
     if not left.any() or not right.any():
         return np.zeros((left.shape[0], right.shape[1]), np.bool_)
     return left.astype(np.float32) @ right.astype(np.float32) > 0
 
 
 def _exact_depth(cube: np.ndarray, weights: np.ndarray, conv: Convolution) -> tuple[type, int]:
-    """In which type to multiply, and how many products may be added in it."""
+    """Return the type in which to multiply, and how many products may be added in it."""
     if conv.precision in FLOATS:
         return np.float32, 1 << 14
     largest = float(np.abs(cube).max(initial=1)) * float(np.abs(weights).max(initial=1))

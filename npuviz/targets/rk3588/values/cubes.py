@@ -1,4 +1,4 @@
-"""Feature cubes (NC1HWC2) in memory: read and written with any strides."""
+"""Read and write feature cubes (NC1HWC2) in memory, with any strides."""
 
 from dataclasses import dataclass
 
@@ -17,14 +17,14 @@ NUMPY_TYPES = {
     work.FP32: np.dtype(np.float32),
     work.TF32: np.dtype(np.float32),
 }
-"""Element types by precision code; int4 is not here."""
+"""Element types by precision code, without int4."""
 
 MAX_ELEMENTS = 1 << 28
-"""Elements of one operand of a task; more is a wild size in a register."""
+"""Most elements of one operand of a task; more means a wrong size in a register."""
 
 
 def element_type(precision: int, what: str) -> np.dtype:
-    """The numpy type of a precision code. Raises ValueFault for int4."""
+    """Return the numpy type of a precision code. Raises ValueFault for int4."""
     if precision not in NUMPY_TYPES:
         raise ValueFault(f"{what}: values of precision {work.PRECISION_NAMES[precision]} are not computed")
     return NUMPY_TYPES[precision]
@@ -38,9 +38,11 @@ def read_cube(
     dtype: np.dtype,
     what: str,
 ) -> np.ndarray:
-    """A feature cube (C, H, W) in NC1HWC2, a new array of `dtype`; channels are filled up to whole atoms.
+    """Return a feature cube (C, H, W) in NC1HWC2, a new array of `dtype`; channels are filled up to whole
+    atoms.
 
-    size     channels, height, width; pitches  bytes between surfaces and between rows
+    size     channels, height, width
+    pitches  bytes between surfaces and between rows
     """
     atoms = cube_atoms(memory, address, size, pitches, dtype.itemsize, what)
     surfaces, height, width, _ = atoms.shape
@@ -51,7 +53,7 @@ def read_cube(
 def cube_atoms(
     memory: Memory, address: int, size: tuple[int, int, int], pitches: tuple[int, int], item: int, what: str
 ) -> np.ndarray:
-    """The atoms of a cube where they lie: uint8 (surfaces, H, W, 16), read-only."""
+    """Return the atoms of a cube where they lie: uint8 (surfaces, H, W, 16), read-only."""
     channels, height, width = size
     surfaces = -(-channels * item // work.ATOM_BYTES)
     if min(surfaces, height, width) < 1:
@@ -72,7 +74,7 @@ def cube_atoms(
 
 @dataclass(frozen=True, slots=True)
 class Strides:
-    """Atoms between surfaces, rows and positions of a cube that is written."""
+    """Atoms between surfaces, rows and positions of a written cube."""
 
     surface: int
     row: int

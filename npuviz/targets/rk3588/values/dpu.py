@@ -1,4 +1,4 @@
-"""The DPU of a task: BS, BN, EW, table, output convert, as registers say.
+"""Compute the DPU of a task: BS, BN, EW, table, output convert, as registers say.
 
 Integers are held in float64, in which they are exact; floats are calculated in fp32, rounded after every
 operation. Sources: TRM for fields, order of scale and offset and roundings; NVDLA for the order of a stage
@@ -29,7 +29,7 @@ from npuviz.targets.rk3588.values.operands import read_operands
 from npuviz.targets.rk3588.values.rounding import INT32, rounded, shifted
 
 _STAGES = {"BS": (BS, 4), "BN": (BN, 10)}
-"""Registers, and the lowest bit of the shift of negative values."""
+"""Stage -> its registers, and the lowest bit of the shift of negative values."""
 _MAX, _MIN, _ADD, _DIV, _MINUS, _ABS, _NEG, _FLOOR, _CEIL = range(9)
 
 
@@ -54,12 +54,13 @@ class Context:
 
     @property
     def strides(self) -> Strides:
-        """Atoms between what is written."""
+        """Atoms between surfaces, rows and positions that are written."""
         return Strides(*write_pitches(self.registers, self.output))
 
 
 def main_input(context: Context) -> np.ndarray:
-    """What the main reader fetches (flying mode): (C, H, W), float64 of integers or float32."""
+    """Return the cube that the main reader fetches (flying mode): (C, H, W), float64 of integers or
+    float32."""
     cube = main_cube(context.registers, context.output)
     values = read_cube(
         context.memory,
@@ -73,7 +74,7 @@ def main_input(context: Context) -> np.ndarray:
 
 
 def process(context: Context, values: np.ndarray) -> np.ndarray:
-    """The stages: (C, H, W) in, the same in the type of the output precision."""
+    """Run the stages: (C, H, W) in, the same out in the type of the output precision."""
     output = context.output
     height, width = context.size
     if (height, width) != values.shape[1:]:
@@ -92,7 +93,7 @@ def process(context: Context, values: np.ndarray) -> np.ndarray:
 
 
 def _with_channels(values: np.ndarray, channels: int) -> np.ndarray:
-    """The first channels; missing ones are 0."""
+    """Return the first channels; missing ones are 0."""
     if len(values) >= channels:
         return values[:channels]
     return np.concatenate([values, np.zeros((channels - len(values), *values.shape[1:]), values.dtype)])
@@ -102,7 +103,7 @@ def _with_channels(values: np.ndarray, channels: int) -> np.ndarray:
 
 
 def _stage(context: Context, x: np.ndarray, stage: Stage, name: str) -> np.ndarray:
-    """ALU, MUL, ReLU. Integers saturate to 32 bits after each (Assumed, as NVDLA)."""
+    """Apply ALU, MUL and ReLU of a stage. Integers saturate to 32 bits after each (Assumed, as NVDLA)."""
     if stage.is_bypassed:
         return x
     config = _STAGES[name][0].config
@@ -127,10 +128,9 @@ def _stage(context: Context, x: np.ndarray, stage: Stage, name: str) -> np.ndarr
 def _product(
     context: Context, x: np.ndarray, stage: Stage, name: str, operands: Mapping[str, np.ndarray]
 ) -> np.ndarray:
-    """MUL with its shift; with PReLU of negative values only.
+    """Apply MUL with its shift; with PReLU to negative values only.
 
-    Integers round half away from zero (NVDLA). Assumed: the shift of negative values counts where it
-    is not 0.
+    Integers round half away from zero (NVDLA). Assumed: the shift of negative values is used if it is not 0.
     """
     operand = operands.get("mul")
     if operand is None:
@@ -147,7 +147,8 @@ def _product(
 
 
 def _channel_operands(context: Context, stage: Stage, name: str) -> dict[str, np.ndarray]:
-    """Operands that come from memory, one a channel: (C, 1, 1). The reader's data_use says which."""
+    """Return the operands that come from memory, one per channel: (C, 1, 1). The reader's data_use says
+    which."""
     at, registers, channels = _STAGES[name][0], context.registers, context.output.channels
     wanted = wanted_kinds(registers, stage, at)
     if not wanted:
@@ -161,14 +162,14 @@ def _channel_operands(context: Context, stage: Stage, name: str) -> dict[str, np
 
 
 def _constant(value: int, is_float: bool) -> np.ndarray | np.float64:
-    """A 32-bit operand of a register: an integer, or bits of fp32 (ALLB)."""
+    """Return a 32-bit operand of a register: an integer, or bits of fp32 (ALLB)."""
     if not is_float:
         return np.float64(value)
     return np.array([value & 0xFFFFFFFF], np.uint32).view(np.float32)[0]
 
 
 def _half_float(value: int) -> np.ndarray:
-    """A 16-bit factor of a register in the float pipeline: bits of fp16 (ALLB)."""
+    """Return a 16-bit factor of a register in the float pipeline: bits of fp16 (ALLB)."""
     return np.array([value & 0xFFFF], np.uint16).view(np.float16)[0].astype(np.float32)
 
 
@@ -180,7 +181,7 @@ def _limited(context: Context, x: np.ndarray) -> np.ndarray:
 
 
 def _elementwise(context: Context, x: np.ndarray, ew: Elementwise) -> np.ndarray:
-    """Operation with the converted operand, ReLU, table."""
+    """Apply the operation with the converted operand, ReLU, table."""
     config = context.registers.get(0x4070, 0)
     if not config & 2:
         x = _limited(context, _operation(context, x, ew, _ew_operand(context, ew)))
@@ -216,7 +217,7 @@ def _operation(context: Context, x: np.ndarray, ew: Elementwise, e: np.ndarray |
 
 
 def _ew_operand(context: Context, ew: Elementwise) -> np.ndarray | np.float64:
-    """The second operand after its convert."""
+    """Return the second operand after its convert."""
     registers = context.registers
     if ew.is_constant:
         return _constant(ew.constant, context.is_float)
@@ -232,7 +233,8 @@ def _ew_operand(context: Context, ew: Elementwise) -> np.ndarray | np.float64:
 
 
 def _ew_memory(context: Context, ew: Elementwise) -> np.ndarray:
-    """What the E reader fetches: one value a channel (mode 0), or a cube (TRM; MESA adds cubes in mode 1)."""
+    """Return what the E reader fetches: one value per channel (mode 0), or a cube (TRM; MESA adds cubes in
+    mode 1)."""
     output, registers, (height, width) = context.output, context.registers, context.size
     real = np.float32 if context.is_float else np.float64
     dtype = _ew_type(context, ew)
@@ -270,7 +272,7 @@ def _scaled_down(context: Context, values: np.ndarray, shift: int, is_away: bool
 
 
 def _convert(context: Context, x: np.ndarray) -> np.ndarray:
-    """Scale, shift, offset; then the output precision, integers saturated.
+    """Apply scale, shift and offset; then the output precision, integers saturated.
 
     MINUS_EXP divides floats by a power of two (ALLB: 15 for a table of 1/32768). Floats that become integers
     are rounded before the offset is added (Assumed, as QuantizeLinear).
@@ -279,7 +281,7 @@ def _convert(context: Context, x: np.ndarray) -> np.ndarray:
     dtype = element_type(output.precision_out, "output")
     is_whole = dtype.kind == "i"
     if not context.is_float and not is_whole:
-        # Integers become floats: nothing is rounded before (Assumed).
+        # Integers become floats without rounding before (Assumed).
         x = np.ldexp(x * output.scale, -output.shift - bits(config, 19, 12)) + output.offset
         return x.astype(dtype)
     is_away, offset, scale = bool(config >> 30 & 1), output.offset, output.scale

@@ -1,4 +1,4 @@
-"""The values engine: what DDR holds after any prefix of the machine's log."""
+"""Compute what DDR holds after any prefix of the machine's log."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ from npuviz.targets.rk3588.values.memory import ValueFault
 
 
 class ValueEngine(Replay[DdrContents]):
-    """Contents of DDR. Any thread may ask; one at a time is served.
+    """The contents of DDR. Any thread may ask; one at a time is served.
 
     inputs  graph input name -> array; an absent one is 0
     Arrays returned are the caller's.
@@ -31,27 +31,27 @@ class ValueEngine(Replay[DdrContents]):
         super().__init__(lambda report: DdrContents(tables, graph, self.inputs, spec.cores, report))
 
     def home_of(self, tensor: int) -> int:
-        """The buffer that shows a tensor, -1 if there is none."""
+        """Return the buffer that shows a tensor, -1 if there is none."""
         return self.contents.home_of(tensor)
 
     def input_of(self, tensor: int) -> np.ndarray:
-        """What a graph input was given, zeros if nothing."""
+        """Return the values given for a graph input, zeros if none."""
         return self.contents.input_of(tensor)
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes of DDR here; what does not exist is 0."""
+        """Return bytes of DDR at the present position; those that do not exist are 0."""
         with self.lock:
             return self.contents.memory.read(address, size).tobytes()
 
     def read_at(self, log: np.ndarray, edits: tuple[Edit, ...], address: int, size: int) -> bytes:
-        """`advance_to` and `read` as one."""
+        """Run `advance_to` and `read` as one."""
         with self.at(log, edits):
             return self.read(address, size)
 
     def operand_at(self, log: np.ndarray, edits: tuple[Edit, ...], task: int, kind: str) -> np.ndarray:
-        """The bytes (uint8) that CNA of a task fetches, in the order of CBUF: "features" or "weights".
+        """Return the bytes (uint8) that CNA of a task fetches, in the order of CBUF: "features" or "weights".
 
-        Empty where the task has no convolution, or its addresses lead nowhere.
+        Empty if the task has no convolution, or its addresses lead nowhere.
         """
         with self.at(log, edits):
             contents = self.contents
@@ -61,7 +61,7 @@ class ValueEngine(Replay[DdrContents]):
                 return np.zeros(0, np.uint8)
 
     def tensor(self, tensor: int) -> np.ndarray | None:
-        """A copy of a graph tensor in the graph's shape and type; None if no buffer holds it."""
+        """Return a copy of a graph tensor in the graph's shape and type; None if no buffer holds it."""
         with self.lock:
             found = self.held(tensor) if self.home_of(tensor) >= 0 else None
             if found is None and tensor in self.graph.constants:
@@ -69,7 +69,7 @@ class ValueEngine(Replay[DdrContents]):
             return found
 
     def held(self, tensor: int) -> np.ndarray | None:
-        """As `tensor`, and the graph's inputs where no buffer holds them."""
+        """Return a tensor as `tensor` does, or a graph input that no buffer holds."""
         with self.lock:
             try:
                 return self.contents.held(tensor)
@@ -77,7 +77,7 @@ class ValueEngine(Replay[DdrContents]):
                 return None
 
     def held_in(self, buffer: int) -> np.ndarray | None:
-        """What a buffer holds of its tensor, in the graph's shape and type; None where it cannot be read."""
+        """Return a buffer's tensor in the graph's shape and type; None if it cannot be read."""
         with self.lock:
             try:
                 return self.contents.held_in(buffer)

@@ -1,4 +1,4 @@
-"""Host calls: nodes that ONNX Runtime computes."""
+"""Run host calls: nodes that ONNX Runtime computes."""
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from npuviz.targets.rk3588.values.memory import ValueFault
 
 
 def run_host_node(graph: Graph, node: int, held: Held) -> dict[int, np.ndarray]:
-    """Results of a node on the CPU. Inputs that memory does not hold are computed from what it holds.
+    """Return the results of a node on the CPU. Inputs that memory does not hold are computed from what it
+    holds.
 
     Raises ValueFault when ONNX Runtime refuses.
     """

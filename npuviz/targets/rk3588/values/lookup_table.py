@@ -1,6 +1,6 @@
-"""The two tables (LE, LO) of the DPU: how words fill them, and what they make of a value.
+"""Apply the two tables (LE, LO) of the DPU: how words fill them, and how they map values.
 
-Ref: NVDLA (two tables, hits, priorities, interpolation, slopes outside), TRM (fields), ALLB (513 entries a
+Ref: NVDLA (two tables, hits, priorities, interpolation, slopes outside), TRM (fields), ALLB (513 entries per
 table, index select 5 over 16384). Exponential indices and the expanded table are not computed.
 """
 
@@ -27,7 +27,7 @@ Tables = np.ndarray
 
 
 def tables_by_task(tasks: Sequence[Task]) -> dict[int, np.ndarray]:
-    """Task index -> the tables as they are while it runs, for tasks of which some earlier one wrote them.
+    """Return task index -> the tables while it runs, for tasks after the first write to the tables.
 
     Every core has its own tables; they keep what was written (Assumed: no ping-pong group has its own).
     """
@@ -38,7 +38,7 @@ def tables_by_task(tasks: Sequence[Task]) -> dict[int, np.ndarray]:
         offsets = task.words & np.uint64(0xFFFF)
         of_dpu = task.words >> np.uint64(48) == _DPU_TARGET
         hits = np.flatnonzero(((offsets == _ACCESS) | (offsets == _DATA)) & of_dpu)
-        # Full streams of the open generators write one 0 into each; that fills no table.
+        # Full streams of the open generators write one 0 into each table; that does not fill it.
         if np.count_nonzero(offsets[hits] == _DATA) > 1:
             table = held.get(task.core, np.zeros((2, _WRITTEN), np.int16)).copy()
             number, index = places.get(task.core, (0, 0))
@@ -69,7 +69,7 @@ class _Half:
 
 
 def look_up(values: np.ndarray, table: np.ndarray | None, registers: Mapping[int, int]) -> np.ndarray:
-    """What the tables make of values: of float64 integers rounded integers, of float32 no rounding.
+    """Map values by the tables: float64 integers to rounded integers, float32 without rounding.
 
     Raises ValueFault when no task wrote the tables.
     """
@@ -111,7 +111,7 @@ def _half(entries: np.ndarray, registers: Mapping[int, int], limits: int, select
 
 
 def _limit(value: int) -> float:
-    """A limit: an integer, or bits of fp32 where it is too large for one.
+    """Return a limit: an integer, or bits of fp32 if it is too large for one.
 
     Both occur in streams of ALLB for fp16 (0xFFFFC000, 0x44000000); the border is Assumed.
     """
@@ -140,6 +140,6 @@ def _of_half(x: np.ndarray, half: _Half, is_whole: bool) -> np.ndarray:
 
 
 def _last_index(half: _Half) -> int:
-    """The entry at the upper limit."""
+    """Return the entry at the upper limit."""
     place = np.nan_to_num(np.ldexp(half.end - half.start, -half.select), nan=0.0)
     return int(np.clip(np.floor(place), 0, ENTRIES - 1))

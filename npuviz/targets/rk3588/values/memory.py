@@ -1,4 +1,4 @@
-"""DDR as the values engine holds it: one array per range of buffers, copied when written."""
+"""Hold DDR for the values engine: one array per range of buffers, copied when written."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from npuviz.targets.rk3588.tables import Buffer
 PAGE = 4096
 
 Loose = dict[int, tuple[bytes, bytes]]
-"""Page address -> bytes, and which of them exist (1)."""
+"""Page address -> (its bytes, a mask with 1 for each byte that exists)."""
 
 
 class ValueFault(Exception):
@@ -27,12 +27,12 @@ class Kept:
     loose: Loose
 
     def arrays(self) -> Iterable[np.ndarray]:
-        """All arrays."""
+        """Return all arrays."""
         return self.ranges.values()
 
 
 class Memory:
-    """The 32-bit address space: buffers, and single bytes that were written by hand outside of them.
+    """The 32-bit address space: buffers, and single bytes outside them that were written by hand.
 
     Buffers that share addresses share bytes.
     """
@@ -53,7 +53,7 @@ class Memory:
     # Whole states -------------------------------------------------------------------------------
 
     def keep(self) -> Kept:
-        """The present state; later writes go to copies."""
+        """Return the present state; later writes go to copies."""
         self._is_private = [False] * len(self._arrays)
         changed = {
             number: array for number, array in enumerate(self._arrays) if array is not self._initial[number]
@@ -61,7 +61,7 @@ class Memory:
         return Kept(changed, dict(self._loose))
 
     def restore(self, kept: Kept | None) -> None:
-        """Back to a kept state, None: to the initial one."""
+        """Return to a kept state, None: to the initial one."""
         self._arrays = list(self._initial)
         if kept is not None:
             for number, array in kept.ranges.items():
@@ -72,12 +72,12 @@ class Memory:
     # Reading ------------------------------------------------------------------------------------
 
     def _range_of(self, address: int) -> int:
-        """Index of the range that holds an address, -1 if none does."""
+        """Return the index of the range that holds an address, -1 if none does."""
         number = bisect_right(self._starts, address) - 1
         return number if number >= 0 and address < self._ends[number] else -1
 
     def view(self, address: int, size: int, what: str) -> np.ndarray:
-        """The bytes (uint8, read-only) of a range. Raises ValueFault where there is no memory."""
+        """Return the bytes (uint8, read-only) of a range. Raises ValueFault if there is no memory."""
         number = self._range_of(address)
         if number >= 0 and address + size <= self._ends[number]:
             offset = address - self._starts[number]
@@ -93,7 +93,7 @@ class Memory:
         return self.read(address, size)
 
     def _first_missing(self, address: int, size: int) -> int:
-        """The first address of a range that does not exist, -1 if all do."""
+        """Return the first address of a range that does not exist, -1 if all do."""
         at, end = address, address + size
         while at < end:
             number = self._range_of(at)
@@ -107,7 +107,7 @@ class Memory:
         return -1
 
     def read(self, address: int, size: int) -> np.ndarray:
-        """A copy (uint8) of a range; what does not exist is 0."""
+        """Return a copy (uint8) of a range; bytes that do not exist are 0."""
         made = np.zeros(size, np.uint8)
         for page, (data, _) in self._loose.items():
             overlay(made, address, page, np.frombuffer(data, np.uint8))
@@ -121,7 +121,7 @@ class Memory:
     # Writing ------------------------------------------------------------------------------------
 
     def target(self, address: int, size: int, what: str) -> np.ndarray:
-        """A writable view of a range. Raises ValueFault unless it lies in one range of buffers."""
+        """Return a writable view of a range. Raises ValueFault unless it lies in one range of buffers."""
         number = self._range_of(address)
         if number < 0 or address + size > self._ends[number]:
             missing = max(self._first_missing(address, size), address)
@@ -135,7 +135,7 @@ class Memory:
         return self._arrays[number][offset : offset + size]
 
     def write_by_hand(self, address: int, data: bytes) -> None:
-        """Write bytes wherever they are; outside of buffers they exist from now on."""
+        """Write bytes at any address; bytes outside buffers exist from now on."""
         at, end = address, address + len(data)
         while at < end:
             number = self._range_of(at)
@@ -161,7 +161,7 @@ class Memory:
 
 
 def _groups(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
-    """Buffers by ranges of addresses that touch no other range."""
+    """Return the buffers grouped by ranges of addresses that do not overlap."""
     groups: list[list[Buffer]] = []
     end = -1
     for buffer in sorted(buffers, key=lambda item: item.address):
@@ -176,7 +176,7 @@ def _groups(buffers: Sequence[Buffer]) -> list[list[Buffer]]:
 
 
 def _contents(group: list[Buffer], start: int, size: int) -> np.ndarray:
-    """The initial bytes of a range; of a single buffer its own data, not copied."""
+    """Return the initial bytes of a range; for a single buffer its own data, not copied."""
     if len(group) == 1 and group[0].data is not None and len(group[0].data) == size:
         return group[0].data.view(np.uint8)
     made = np.zeros(size, np.uint8)

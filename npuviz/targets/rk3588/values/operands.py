@@ -1,4 +1,5 @@
-"""What CNA and the per-channel readers fetch: features, weights, operands of BS and BN, the input convert."""
+"""Read what CNA and the per-channel readers fetch: features, weights, operands of BS and BN, the input
+convert."""
 
 from collections.abc import Mapping
 
@@ -22,10 +23,10 @@ from npuviz.targets.rk3588.values.rounding import shifted
 
 
 def feature_atoms(memory: Memory, conv: Convolution, address: int) -> np.ndarray:
-    """What CNA fetches of the features: uint8 (surfaces, H, W, 16).
+    """Return the features that CNA fetches: uint8 (surfaces, H, W, 16).
 
-    LINE_STRIDE counts 4 bytes here: it is 4 * W in atoms of 16 bytes where rows are W atoms apart.
-    Ref: ALLB, DER.
+    LINE_STRIDE counts 4 bytes here: it is 4 * W in atoms of 16 bytes where rows are W atoms apart. Ref: ALLB,
+    DER.
     """
     pitches = ((conv.line_stride + conv.surface_stride) * ATOM_BYTES, conv.line_stride * (ATOM_BYTES // 4))
     item = PRECISION_BYTES[conv.precision]
@@ -34,13 +35,14 @@ def feature_atoms(memory: Memory, conv: Convolution, address: int) -> np.ndarray
 
 
 def pixel_channels(registers: Mapping[int, int]) -> int:
-    """Channels of the packed pixels that CNA reads, 0: it reads feature cubes. Ref: TRM (argb_in)."""
+    """Return the channels of the packed pixels that CNA reads, 0 if it reads feature cubes. Ref: TRM
+    (argb_in)."""
     code = bits(registers.get(0x100C, 0), 15, 12)
     return code - 7 if 8 <= code <= 11 else 0
 
 
 def pixel_rows(memory: Memory, conv: Convolution, address: int, channels: int) -> np.ndarray:
-    """What CNA fetches of an image: uint8 (H, bytes of a row), the channels of a pixel side by side.
+    """Return the image that CNA fetches: uint8 (H, bytes of a row), the channels of a pixel side by side.
 
     LINE_STRIDE counts pixels here (measured: vendor files, rows of an image cut into tasks).
     """
@@ -56,7 +58,7 @@ def pixel_rows(memory: Memory, conv: Convolution, address: int, channels: int) -
 def fetched_features(
     memory: Memory, conv: Convolution, address: int, registers: Mapping[int, int]
 ) -> np.ndarray:
-    """The bytes that CNA fetches of the features, in their order; a copy."""
+    """Return the bytes that CNA fetches of the features, in their order; a copy."""
     pixels = pixel_channels(registers)
     if pixels:
         return np.array(pixel_rows(memory, conv, address, pixels)).reshape(-1)
@@ -64,7 +66,7 @@ def fetched_features(
 
 
 def weight_bytes(memory: Memory, conv: Convolution, address: int) -> np.ndarray:
-    """What CNA fetches of the weights, uint8."""
+    """Return the bytes (uint8) that CNA fetches of the weights."""
     if not 0 < conv.weight_bytes <= MAX_ELEMENTS:
         raise ValueFault(f"WEIGHT_SIZE0 has {conv.weight_bytes} bytes")
     return memory.view(address, conv.weight_bytes, "weights")
@@ -74,10 +76,10 @@ def weight_bytes(memory: Memory, conv: Convolution, address: int) -> np.ndarray:
 
 
 def dense_weights(conv: Convolution, data: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Packed weights as (K, C, R, S).
+    """Return packed weights as (K, C, R, S).
 
-    C is that of the packed weights, from the bytes a kernel has. Where K fills no whole group or C no
-    whole block, what WEIGHT_SIZE0 covers decides: filled up, or narrower (Assumed).
+    C is that of the packed weights, from the bytes of a kernel. Where K fills no whole group or C no whole
+    block, what WEIGHT_SIZE0 covers decides: filled up, or narrower (Assumed).
     """
     taps = conv.kernel_height * conv.kernel_width
     name = "tf32" if conv.precision == TF32 else PRECISION_NAMES[conv.precision]
@@ -115,7 +117,8 @@ def dense_weights(conv: Convolution, data: np.ndarray, dtype: np.dtype) -> np.nd
 
 
 def depthwise_weights(conv: Convolution, data: np.ndarray, dtype: np.dtype, channels: int) -> np.ndarray:
-    """Packed depthwise weights as (C, R, S); the last group of 64 is narrower if the bytes end earlier."""
+    """Return packed depthwise weights as (C, R, S); the last group of 64 is narrower if the bytes end
+    earlier."""
     taps = conv.kernel_height * conv.kernel_width
     elements = data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
     held = len(elements) // max(1, taps)
@@ -139,7 +142,7 @@ def depthwise_weights(conv: Convolution, data: np.ndarray, dtype: np.dtype, chan
 def read_operands(
     memory: Memory, address: int, channels: int, use: int, is_float: bool, what: str
 ) -> dict[str, np.ndarray]:
-    """Per-channel operands: kind -> (C, 1, 1), float64 of integers or float32.
+    """Return per-channel operands: kind -> (C, 1, 1), float64 of integers or float32.
 
     use  bits of data_use (TRM): 0 ALU (32 bits), 1 CPEND (16), 2 MUL (16), 3 shift (8)
     """
@@ -172,7 +175,7 @@ def read_operands(
 
 
 def features_of(memory: Memory, conv: Convolution, address: int, registers: Mapping[int, int]) -> np.ndarray:
-    """The features as CORE multiplies them: (C, H, W) after the input convert, not padded."""
+    """Return the features as CORE multiplies them: (C, H, W) after the input convert, not padded."""
     dtype = element_type(conv.precision, "features")
     pixels = pixel_channels(registers)
     if pixels:
@@ -189,7 +192,7 @@ def features_of(memory: Memory, conv: Convolution, address: int, registers: Mapp
 
 
 def _converted(cube: np.ndarray, config: int, registers: Mapping[int, int]) -> np.ndarray:
-    """The input convert of integers. Ref: TRM: scale, offset and shift for channel c mod 4.
+    """Apply the input convert of integers. Ref: TRM: scale, offset and shift for channel c mod 4.
 
     Assumed: which of the four a channel uses, and that results saturate to the type of the features.
     """

@@ -1,4 +1,4 @@
-"""The PPU of a task: average, maximum and minimum of windows.
+"""Compute the PPU of a task: average, maximum and minimum of windows.
 
 Ref: TRM for fields, NVDLA for the two steps of the average. Maxima and minima ignore padding (NVDLA).
 """
@@ -16,7 +16,7 @@ _AVERAGE, _MAX, _MIN = 0, 1, 2
 
 
 def pooling_input(memory: Memory, pool: Pooling, registers: Mapping[int, int]) -> np.ndarray:
-    """What PPU_RDMA fetches: (C, H, W) in its own type."""
+    """Return the cube that PPU_RDMA fetches: (C, H, W) in its own type."""
     # The reader's field has two bits: int8, int16, fp16, bf16.
     precision = registers.get(0x7030, 0) & 3 if 0x7030 in registers else pool.precision
     dtype = element_type(precision, "pooling input")
@@ -26,7 +26,7 @@ def pooling_input(memory: Memory, pool: Pooling, registers: Mapping[int, int]) -
 
 
 def pooled(values: np.ndarray, pool: Pooling, registers: Mapping[int, int]) -> np.ndarray:
-    """The pooled cube (C, OH, OW) in the type of the input."""
+    """Return the pooled cube (C, OH, OW) in the type of the input."""
     if registers.get(0x6024, 0) >> 30 & 1:
         raise ValueFault("OPERATION_MODE asks for the positions of the maxima: they are not computed")
     if values.shape[1:] != (pool.in_height, pool.in_width):
@@ -94,7 +94,8 @@ def _pad_value(pool: Pooling, dtype: np.dtype) -> float:
 
 
 def _average(sums: np.ndarray, pool: Pooling, is_float: bool) -> np.ndarray:
-    """The sums times both reciprocals; integers are rounded after each, halves away from zero (Assumed)."""
+    """Return the sums times both reciprocals; integers are rounded after each, halves away from zero
+    (Assumed)."""
     for stored, kernel in (
         (pool.reciprocal_width, pool.kernel_width),
         (pool.reciprocal_height, pool.kernel_height),
@@ -107,10 +108,10 @@ def _average(sums: np.ndarray, pool: Pooling, is_float: bool) -> np.ndarray:
 
 
 def reciprocal(stored: int, kernel: int, is_float: bool) -> float:
-    """The factor a reciprocal register stands for: 65536ths (TRM).
+    """Return the factor that a reciprocal register stands for: 65536ths (TRM).
 
-    A working fp16 stream has 1-6-10 floats (ALLB); that reading is taken where 65536ths would not be
-    1 / kernel (Assumed).
+    A working fp16 stream has 1-6-10 floats (ALLB); that reading is taken where 65536ths would not be 1 /
+    kernel (Assumed).
     """
     if not is_float or abs(stored * kernel - 65536) <= kernel:
         return stored / 65536

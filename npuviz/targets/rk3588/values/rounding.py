@@ -1,4 +1,4 @@
-"""Rounding and saturation of integers that float64 arrays hold."""
+"""Round and saturate integers that float64 arrays hold."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ INT32 = (-(2.0**31), 2.0**31 - 1)
 
 
 def rounded(values: np.ndarray, is_away: bool) -> np.ndarray:
-    """Nearest integers; halves to even, or away from zero.
+    """Return the nearest integers; halves to even, or away from zero.
 
     Ref: TRM: 0 "if the integer is odd, carry 1", 1 "carry 1 no matter what the integer is". Assumed: the
     carry of a negative value goes away from zero, as in NVDLA.
@@ -18,5 +18,5 @@ def rounded(values: np.ndarray, is_away: bool) -> np.ndarray:
 
 
 def shifted(values: np.ndarray, shift: int, is_away: bool) -> np.ndarray:
-    """Integers shifted right with rounding; exact as long as they are below 2^53."""
+    """Return integers shifted right with rounding; exact as long as they are below 2^53."""
     return values if shift == 0 else rounded(np.ldexp(values, -shift), is_away)

@@ -1,4 +1,4 @@
-"""One task: what it fetches, computes and writes, from its registers alone."""
+"""Execute one task: what it fetches, computes and writes, from its registers alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from npuviz.targets.rk3588.values.ppu import pooled, pooling_input
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a task's features and weights in CBUF come from, -1: no task loaded any."""
+    """The addresses from which a task's features and weights in CBUF were loaded, -1: by no task."""
 
     features: int
     weights: int
 
 
 class Tasks:
-    """Executes tasks of a program; knows what tasks inherit from earlier ones of their core.
+    """Execute tasks of a program, with what they inherit from earlier tasks of their core.
 
-    A task that keeps features or weights in CBUF takes them from where the last task of its core that
-    loaded some took them. Assumed: nobody has changed that memory since.
+    A task that keeps features or weights in CBUF reads them at the address from which the last task of its
+    core that loaded any took them. Assumed: that memory has not changed since.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
@@ -54,7 +54,7 @@ class Tasks:
         return origin
 
     def operand(self, memory: Memory, number: int, kind: str) -> np.ndarray:
-        """The bytes (uint8) that CNA of a task fetches or keeps: "features" or "weights".
+        """Return the bytes (uint8) that CNA of a task fetches or keeps: "features" or "weights".
 
         Empty for a task without a convolution. Raises ValueFault.
         """

@@ -1,1 +1,1 @@
-"""How people see the machine: description, listing, probes, contents and reports."""
+"""Show the machine to people: description, listing, probes, contents and reports."""

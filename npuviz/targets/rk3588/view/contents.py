@@ -1,4 +1,4 @@
-"""The bytes of DDR and CBUF at the state's cycle, and the ranges that hold something."""
+"""Read the bytes of DDR and CBUF at the state's cycle, and the ranges that hold something."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ from npuviz.targets.rk3588.view.description import ADDRESS_BYTES, UNITS
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What a core's CBUF holds: of which task, since when, and how much of it has arrived."""
+    """The contents of a core's CBUF: the task they belong to, since when, and how many bytes have arrived."""
 
     task: int
     since: int
@@ -33,8 +33,8 @@ class Filling:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The parts of a state that contents follow from: log entries and their times, completions that
-    nodes need, CBUFs."""
+    """The parts of a state that contents follow from: log entries, their times, completions left per node,
+    CBUFs."""
 
     log: np.ndarray
     times: np.ndarray
@@ -43,7 +43,7 @@ class Moment:
 
 
 def moment_of(engine: Engine) -> Moment:
-    """A copy of what contents need from the present state."""
+    """Return a copy of the parts of the present state that contents need."""
     shape, state = engine.shape, engine.state
     left = sk.NODE.column_of(
         state, shape.nodes, (shape.records - shape.nodes) // sk.NODE.num_words, "left"
@@ -63,7 +63,7 @@ def moment_of(engine: Engine) -> Moment:
 
 
 class Contents:
-    """Reads and writes memories of one machine. Values are computed when asked for, not before."""
+    """Read and write memories of one machine. Values are computed only when they are asked for."""
 
     def __init__(
         self, engine: Engine, program: Program, values: ValueEngine, moment: Moment | None = None
@@ -84,7 +84,7 @@ class Contents:
         return self._trails.accesses
 
     def still(self) -> "Contents":
-        """The same for a copy of the present state."""
+        """Return contents for a copy of the present state."""
         made = Contents(self._engine, self._program, self._values, moment_of(self._engine))
         made._trails = self._trails
         return made
@@ -93,7 +93,7 @@ class Contents:
         return self._moment or moment_of(self._engine)
 
     def _log(self) -> tuple[np.ndarray, np.ndarray]:
-        """Log entries up to now, and their times."""
+        """Return the log entries up to now, and their times."""
         if self._moment is not None:
             return self._moment.log, self._moment.times
         log = self._engine.log()
@@ -102,7 +102,7 @@ class Contents:
     # --- regions ---------------------------------------------------------------------------------------
 
     def regions(self, memory: int, image: EditImage) -> list[Region]:
-        """What a memory holds now, sorted by address."""
+        """Return the ranges of a memory that hold something now, sorted by address."""
         if memory == self._ddr:
             left = self._now().left
             return [self._buffer_region(buffer, left) for buffer in self._tables.buffers]
@@ -121,7 +121,7 @@ class Contents:
         )  # fmt: skip
 
     def _cbuf_regions(self, filling: Filling) -> list[Region]:
-        """Features from bank 0 on; weights behind the feature banks, as far as the banks reach."""
+        """Return features from bank 0 on, and weights after the feature banks, as far as the banks reach."""
         task = self._tables.tasks[filling.task]
         conv = task.work.convolution
         assert conv is not None
@@ -165,7 +165,7 @@ class Contents:
             )
 
     def read(self, memory: int, address: int, size_bytes: int, image: EditImage) -> bytes:
-        """Bytes of a memory now. Raises ValueError outside of it."""
+        """Return bytes of a memory now. Raises ValueError outside it."""
         self._checked(memory, address, size_bytes)
         now = self._now()
         if memory == self._ddr:
@@ -183,7 +183,7 @@ class Contents:
         return data.tobytes()
 
     def _cbuf_bytes(self, region: Region, filling: Filling, now: Moment, image: EditImage) -> np.ndarray:
-        """The bytes of a CBUF range as far as they have arrived; what has not is 0."""
+        """Return the bytes of a CBUF range as far as they have arrived; the others are 0."""
         task = self._tables.tasks[filling.task]
         is_feature = region.address == 0 and region.label.startswith("features")
         whole = self._values.operand_at(
@@ -198,25 +198,26 @@ class Contents:
         return found
 
     def read_at(self, log: np.ndarray, edits: tuple[Edit, ...], address: int, size_bytes: int) -> bytes:
-        """Bytes of DDR after these log entries."""
+        """Return bytes of DDR after these log entries."""
         return self._values.read_at(log, edits, address, size_bytes)
 
     def write(self, memory: int, address: int, data: bytes, image: EditImage) -> EditImage:
-        """An image with these bytes changed from now on. Raises ValueError outside of the memory."""
+        """Return an image in which these bytes are changed from now on. Raises ValueError outside the
+        memory."""
         self._checked(memory, address, len(data))
         return EditImage((*image.edits, Edit(len(self._log()[0]), memory, address, data)))
 
     def values(self, image: EditImage) -> ValueEngine:
-        """The values engine, brought to the present contents."""
+        """Return the values engine, brought to the present contents."""
         self._values.advance_to(self._log()[0], image.edits)
         return self._values
 
     def tensor(self, tensor: int, image: EditImage) -> np.ndarray | None:
-        """Values of a tensor as DDR holds them."""
+        """Return the values of a tensor as DDR holds them."""
         return self.values(image).tensor(tensor)
 
     def hazards(self, image: EditImage) -> list[Hazard]:
-        """Tasks up to now that could not be executed, by cycle."""
+        """Return the tasks up to now that could not be executed, by cycle."""
         (log, times), found = self._log(), list[Hazard]()
         with self._values.at(log, image.edits) as values:
             for hazard in values.hazards:
@@ -228,12 +229,12 @@ class Contents:
         return found
 
     def memory_hazards(self, _image: EditImage) -> Findings:
-        """What is wrong in the order of reads and writes up to now."""
+        """Return what is wrong in the order of reads and writes up to now."""
         log, times = self._log()
         return memory_hazards(self._trails.trail(log, times, self._is_finished(log)))
 
     def _is_finished(self, log: np.ndarray) -> bool:
-        """Whether a log is that of the whole program."""
+        """Return whether a log is that of the whole program."""
         return len(log) == len(self._tables.tasks) + len(self._tables.hosts)
 
     def _unit_name(self, unit: int) -> str:

@@ -1,4 +1,4 @@
-"""Describes an RK3588 NPU to everybody above: units, memories, queues, tracks, floorplan, probes."""
+"""Describe an RK3588 NPU for people: units, memories, queues, tracks, floorplan, probes."""
 
 from npuviz.sim.description import Box, ClockDomain, Link, MachineDescription, Memory, Queue, Unit
 from npuviz.targets.rk3588.kernels import records as sk
@@ -21,7 +21,7 @@ ADDRESS_BYTES = 1 << 32
 """Addresses in registers have 32 bits. Ref: JAS, HAPPY."""
 
 NO_UNIT = -1
-"""Of tracks that frame or mark what the tracks of units show."""
+"""Unit of tracks that frame or mark what the tracks of units show."""
 
 _TRACKS: tuple[tuple[int, str, int, str], ...] = (
     (sk.TRACK_TASK, "tasks", PC, "register commands, then the task itself"),
@@ -63,17 +63,17 @@ _FRAMES = (sk.KIND_TASK_CONV, sk.KIND_TASK_DEPTHWISE, sk.KIND_TASK_ELEMENTWISE, 
 
 
 def unit_of(core: int, unit: int) -> int:
-    """Unit id of a block of a core."""
+    """Return the unit id of a block of a core."""
     return core * len(UNITS) + unit
 
 
 def host_unit(spec: RknnSpec) -> int:
-    """Unit id of the CPU; the driver and DDR follow."""
+    """Return the unit id of the CPU; the driver and DDR follow."""
     return spec.cores * len(UNITS)
 
 
 def describe(spec: RknnSpec, tables: Tables) -> MachineDescription:
-    """The description of a machine with one program."""
+    """Return the description of a machine with one program."""
     cores = f"{spec.cores} cores" if spec.cores > 1 else "one core"
     return MachineDescription(
         target="rk3588",

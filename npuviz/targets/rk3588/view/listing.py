@@ -1,4 +1,4 @@
-"""Tasks and host calls as the debugger reads them: one instruction each, registers as details."""
+"""List tasks and host calls for the debugger: one instruction each, registers as details."""
 
 from bisect import bisect_right
 from itertools import accumulate
@@ -21,10 +21,13 @@ _METHODS = ("average", "maximum", "minimum", "pool")
 
 
 class RknnListing:
-    """Listing of a program; instruction i is task i, host calls follow."""
+    """The listing of a program; instruction i is task i, host calls follow."""
 
     def __init__(self, tables: Tables, spec: RknnSpec, graph: Graph | None = None) -> None:
-        """graph  whose operators the Host runs, to tell what they ask of it"""
+        """Index the tasks, host calls and buffers of a program.
+
+        graph  the graph whose operators the Host runs, to describe their work
+        """
         self._graph = graph
         self._tables = tables
         self._spec = spec
@@ -34,7 +37,7 @@ class RknnListing:
         )
         units = [unit_of(task.core, PC) for task in tables.tasks] + [host_unit(spec)] * len(tables.hosts)
         self._units = np.array(units, dtype=np.int32)
-        # Buffers by address, and how far any of them up to one reaches: some lie in others.
+        # Buffers by address, and the largest end of each one and those before it: some lie inside others.
         buffers = tables.buffers
         self._order = sorted(range(len(buffers)), key=lambda index: buffers[index].address)
         self._starts = [buffers[index].address for index in self._order]
@@ -71,7 +74,7 @@ class RknnListing:
         return Operand(self._ddr, low, high - low, self._tensor_at(low))
 
     def _tensor_at(self, address: int) -> int:
-        """The tensor of the first buffer that holds an address; -1 if there is none."""
+        """Return the tensor of the first buffer that holds an address; -1 if there is none."""
         found: list[int] = []
         at = bisect_right(self._starts, address) - 1
         while at >= 0 and self._ends[at] > address:
@@ -89,7 +92,7 @@ class RknnListing:
         return 0, 0, -1
 
     def details_of(self, index: int) -> tuple[DetailTable, ...]:
-        """Registers of a task, and what it changed against the task before in the same group."""
+        """Return the registers of a task, and which differ from the task before in the same group."""
         if not 0 <= index < len(self):
             raise IndexError(index)
         if index >= len(self._tables.tasks):
@@ -115,7 +118,7 @@ class RknnListing:
         return (self._descriptor(task), table)
 
     def _same_group_before(self, task: Task) -> Task | None:
-        """The task two before on the same core: the one that used this register group last."""
+        """Return the task two before on the same core: the one that used this register group last."""
         mine = [other for other in self._tables.tasks[: task.index] if other.core == task.core]
         return mine[-2] if len(mine) >= 2 else None
 
@@ -143,11 +146,11 @@ class RknnListing:
     # --- columns ---------------------------------------------------------------------------------------
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
-        """Graph nodes (int32, -1 none)."""
+        """Return the graph nodes of instructions (int32, -1 none)."""
         return self._column(self._nodes, indices)
 
     def units_of(self, indices: np.ndarray) -> np.ndarray:
-        """Units (int32, -1 none)."""
+        """Return the units of instructions (int32, -1 none)."""
         return self._column(self._units, indices)
 
     def _column(self, column: np.ndarray, indices: np.ndarray) -> np.ndarray:
@@ -157,18 +160,18 @@ class RknnListing:
         return found
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First written range of each instruction."""
+        """Return the first written range of each instruction."""
         table = np.tile(np.array([0, 0, -1], np.int64), (len(indices), 1))
         inside = (indices >= 0) & (indices < len(self))
         table[inside] = self._written[indices[inside]]
         return table[:, 0].copy(), table[:, 1].copy(), table[:, 2].astype(np.int32)
 
     def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges of a graph node."""
+        """Return the half-open instruction ranges of a graph node."""
         return _ranges(np.flatnonzero(self._nodes == node))
 
     def ranges_of_unit(self, unit: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges of a unit."""
+        """Return the half-open instruction ranges of a unit."""
         return _ranges(np.flatnonzero(self._units == unit))
 
 
@@ -186,7 +189,7 @@ def _difference(old: int | None, new: int) -> str:
 
 
 def _task_text(task: Task) -> tuple[str, str]:
-    """Mnemonic and line of a task."""
+    """Return the mnemonic and the line of a task."""
     conv, output, pool = task.work.convolution, task.work.output, task.work.pooling
     if conv is not None and (output is None or not output.is_flying):
         opcode = "depthwise" if conv.is_depthwise else "convolution"

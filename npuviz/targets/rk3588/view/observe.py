@@ -1,4 +1,4 @@
-"""Reads an RK3588 machine's state for people: queues, units, what is under way, totals."""
+"""Read an RK3588 machine's state for people: queues, units, work under way, totals."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ _STREAM_TRACKS = (
 
 
 class Observer:
-    """Looks at an engine's state; never changes it."""
+    """Read an engine's state; never changes it."""
 
     def __init__(self, engine: Engine, listing: Listing) -> None:
         self._engine = engine
@@ -46,28 +46,28 @@ class Observer:
     # --- parts of the state ----------------------------------------------------------------------------
 
     def core(self, core: int) -> Any:
-        """A core's row of the state."""
+        """Return a core's row of the state."""
         return sk.CORE(self._engine.state, self._engine.shape.cores, core)
 
     def stream(self, core: int, stream: int) -> Any:
-        """A stream of a core."""
+        """Return a stream of a core."""
         return self.core(core).streams[stream]
 
     def task_words(self, task: int) -> Any:
-        """A task's row of the program words."""
+        """Return a task's row of the program words."""
         words = self._engine.words
         return sk.TASK(words, int(sk.PROGRAM(words).tasks), task)
 
     # --- queues ----------------------------------------------------------------------------------------
 
     def queue_length(self, queue: int) -> int:
-        """Entries of a queue now."""
+        """Return how many entries a queue holds now."""
         core, number = divmod(queue, QUEUES_PER_CORE)
         k = self.core(core)
         return int(k.stripes) if number else int(k.end - k.next)
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
-        """Entries of a queue now, head first."""
+        """Return the entries of a queue now, head first."""
         core, number = divmod(queue, QUEUES_PER_CORE)
         k = self.core(core)
         if number == 0:
@@ -87,7 +87,7 @@ class Observer:
     # --- what is under way -----------------------------------------------------------------------------
 
     def activities(self) -> list[Activity]:
-        """Intervals that the trace does not hold yet."""
+        """Return the intervals under way, which the trace does not hold yet."""
         s, found = self._s, list[Activity]()
         if int(s.status) != sk.STATUS_RUNNING:
             return found
@@ -142,7 +142,7 @@ class Observer:
     # --- units -----------------------------------------------------------------------------------------
 
     def unit_states(self) -> list[UnitState]:
-        """What every unit does now, by unit id."""
+        """Return what every unit does now, by unit id."""
         found: list[UnitState] = []
         for core in range(self._engine.spec.cores):
             found += self._core_units(core)
@@ -210,7 +210,7 @@ class Observer:
         return UnitState(unit, text, role, place, task, int(k.since))
 
     def next_instructions(self) -> dict[int, int]:
-        """Unit id -> task that the core's PC takes next."""
+        """Return unit id -> the task that the core's PC takes next."""
         found: dict[int, int] = {}
         for core in range(self._engine.spec.cores):
             k = self.core(core)
@@ -221,7 +221,7 @@ class Observer:
     # --- totals ----------------------------------------------------------------------------------------
 
     def summary(self) -> RunSummary:
-        """Totals so far."""
+        """Return the totals so far."""
         s, spec, cycle = self._s, self._engine.spec, int(self._s.cycle)
         times = {unit_of(core, unit): (0, 0) for core in range(spec.cores) for unit in range(len(UNITS))}
         for core in range(spec.cores):
@@ -242,7 +242,8 @@ class Observer:
         return RunSummary(tuple(units), (), (), counters)
 
     def _times(self, core: int, cycle: int) -> dict[int, tuple[int, int]]:
-        """Busy and waiting cycles of a core's units up to now: of finished tasks and of the running one."""
+        """Return busy and waiting cycles of a core's units up to now: of finished tasks and of the running
+        one."""
         k, found = self.core(core), [0, 0, 0]
         for task in self._engine.tables.tasks:
             record = self._engine.record(task.index)

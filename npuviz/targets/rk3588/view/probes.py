@@ -1,4 +1,4 @@
-"""The probes of an RK3588 machine; what the run pays for DDR, CORE and the driver can be written."""
+"""Make the probes of an RK3588 machine; the times of DDR, CORE and the driver can be written."""
 
 import numpy as np
 
@@ -28,11 +28,11 @@ _LATENCIES = (
 MAX_LATENCY = 1_000_000_000
 """Largest latency in cycles, and largest backlog in bytes, that can be set."""
 _RATES = (1e-3, 1e3)
-"""Bytes a cycle of DDR, and speeds of CORE, that can be set."""
+"""Least and largest value of DDR's bytes per cycle, and of CORE's speed, that can be set."""
 
 
 def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
-    """Queues, progress and streams of every core, and totals of the chip."""
+    """Return probes of queues, progress and streams of every core, and of totals of the chip."""
     found = ProbeTable("ddr_bytes_per_cycle, core_speed, task_overhead, job_driver and backlog")
     for core in range(engine.spec.cores):
         name = f"Core[{core}]"

@@ -1,7 +1,7 @@
-"""What the run says about each operator: time, bottleneck, MACs lost to padding, against measurements.
+"""Report on each operator of a run: time, bottleneck, MACs lost to padding, against measurements.
 
-The closed forms of the vendor's tool (NPU and DDR cycles) are shown beside the simulated time; they come
-from the same costs that the machine runs, and follow from it rather than decide it.
+The closed forms of the vendor's tool (NPU and DDR cycles) are shown beside the simulated time; they come from
+the same costs that the machine runs, and follow from it rather than decide it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,17 +19,18 @@ from npuviz.targets.rk3588.task.cost import Cost
 from npuviz.targets.rk3588.task.work import INT8
 
 ESTIMATED_OUTPUT_RATE = 8
-"""Output elements a cycle in the vendor's estimate. Ref: PROF, exact on all int8 convolution rows."""
+"""Output elements per cycle in the vendor's estimate. Ref: PROF, exact on all int8 convolution rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
     """One operator, all its tasks together; cycles of the NPU clock.
 
-    cycles   from the start of its first task to the end of its last
+    cycles    from the start of its first task to the end of its last
     mac_cycles, out_cycles, bus_cycles, overhead_cycles  what each resource would need alone: CORE and
-             DPU of the busiest core, the shared DDR bus, the starts of tasks
-    estimate  the vendor's "NPU" closed form; padding  share of MACs spent on padding
+              DPU of the busiest core, the shared DDR bus, the starts of tasks
+    estimate  the vendor's "NPU" closed form
+    padding   share of MACs spent on padding
     """
 
     name: str
@@ -47,7 +48,7 @@ class LayerReport:
 
     @property
     def bottleneck(self) -> str:
-        """The resource that needs longest."""
+        """The resource that needs the most cycles."""
         needs = {
             "MAC": self.mac_cycles,
             "DPU output": self.out_cycles,
@@ -58,7 +59,7 @@ class LayerReport:
 
 
 def estimated_cycles(task: Task, cost: Cost) -> int:
-    """The vendor's closed form for a task: the larger of MAC and output cycles. Ref: PROF."""
+    """Return the vendor's closed form for a task: the larger of MAC and output cycles. Ref: PROF."""
     conv = task.work.convolution
     if conv is None or cost.factor == 0:
         return 0
@@ -68,7 +69,7 @@ def estimated_cycles(task: Task, cost: Cost) -> int:
 
 
 def _macs(task: Task) -> int:
-    """Multiply-accumulates that the model needs of a task, real channels counted."""
+    """Return the multiply-accumulates that the model needs of a task, counting real channels."""
     conv = task.work.convolution
     if conv is None:
         return 0
@@ -77,7 +78,7 @@ def _macs(task: Task) -> int:
 
 
 def _rate(task: Task, spec: RknnSpec) -> int:
-    """Multiply-accumulates a cycle of one core's array in a task."""
+    """Return the multiply-accumulates per cycle of one core's array in a task."""
     conv = task.work.convolution
     if conv is None:
         return 1
@@ -87,11 +88,11 @@ def _rate(task: Task, spec: RknnSpec) -> int:
 
 
 def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
-    """One report for every operator all of whose tasks have finished, in program order."""
+    """Return a report for every operator all of whose tasks have finished, in program order."""
     spec, found = engine.spec, list[LayerReport]()
     by_node: dict[int, list[Task]] = {}
     for task in engine.tables.tasks:
-        # Tasks of a dump belong to no operator: each is a row of its own.
+        # Tasks of a dump belong to no operator: each gets a row.
         by_node.setdefault(task.node if task.node >= 0 else -1 - task.index, []).append(task)
     overhead = spec.to_cycles(spec.task_ns) + spec.to_cycles(spec.task_driver_ns)
     for node, tasks in by_node.items():
@@ -127,7 +128,8 @@ def layer_reports(engine: Engine, graph: Graph) -> tuple[LayerReport, ...]:
 
 
 def report_peaks(engine: Engine, graph: Graph) -> list[Peak]:
-    """What operators used of the bus, the array and DPU; bytes that tasks moved are those of the bus."""
+    """Return the use of the bus, the array and the DPU by operator; the bytes that tasks moved must be those
+    of the bus."""
     chip, found = CHIP(engine.state), list[Peak]()
     per_cycle = engine.spec.bytes_per_cycle
     for each in layer_reports(engine, graph):
@@ -146,7 +148,8 @@ def report_peaks(engine: Engine, graph: Graph) -> list[Peak]:
 def report_tables(
     engine: Engine, graph: Graph, measured: Mapping[str, float] | None = None
 ) -> tuple[DetailTable, ...]:
-    """The reports as a table; with measured times (us by operator name), also how far they are off."""
+    """Return the reports as a table; with measured times (us by operator name), also the errors against
+    them."""
     reports = layer_reports(engine, graph)
     if not reports:
         return ()
