@@ -1,4 +1,4 @@
-"""The finished streams become Tables: table loads put in, instructions numbered, semaphores assigned."""
+"""Assemble finished streams to Tables: insert table loads, number instructions, assign semaphores."""
 
 import numpy as np
 
@@ -15,10 +15,10 @@ _ROW = INSTRUCTION_DTYPE.itemsize
 
 
 class _Sequencer:
-    """The streams of one engine, merged, with table loads and the end put in.
+    """The merged streams of one engine, with table loads and the END inserted.
 
-    channels  of the streams;  place  (n,) position in the program of each of their instructions, the
-              streams one behind the other
+    channels  of the streams;  place  (n,) position in the program of each of their instructions, with the
+    streams concatenated
     rows      (m,) INSTRUCTION_DTYPE;  nodes, tiles, transfers  (m,) int32
     """
 
@@ -56,7 +56,7 @@ class _Sequencer:
 
 
 def _rows_of(stream: Stream) -> np.ndarray:
-    """The instructions of a stream, without waits and updates."""
+    """Return the instructions of a stream, without waits and updates."""
     count = len(stream.heads)
     raw = np.zeros((count, _ROW), np.uint8)
     raw[:, : HEAD.size] = np.frombuffer(b"".join(stream.heads), np.uint8).reshape(count, HEAD.size)
@@ -66,7 +66,7 @@ def _rows_of(stream: Stream) -> np.ndarray:
 
 
 def _table_loads(rows: np.ndarray) -> list[tuple[int, int]]:
-    """(position, table set) of the loads that the activation instructions need."""
+    """Return (position, table set) of the table loads that the activation instructions need."""
     positions = np.flatnonzero(rows["opcode"] == Opcode.ACTIVATION)
     functions = [Activation(code) for code in rows["op0"][positions].tolist()]
     loads = choose_loads(functions)
@@ -74,7 +74,7 @@ def _table_loads(rows: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _sequencers(emitter: Emitter, spec: NeuronSpec) -> list[_Sequencer]:
-    """The programs of all engines: core 0 PE .. SP, core 1 PE .. SP, host."""
+    """Make the programs of all engines: core 0 PE .. SP, core 1 PE .. SP, Host."""
     rows = [_rows_of(stream) for stream in emitter.streams]
     starts = start_times(emitter, spec, rows)
     programs: dict[tuple[int, Engine], list[int]] = {
@@ -90,7 +90,7 @@ def _sequencers(emitter: Emitter, spec: NeuronSpec) -> list[_Sequencer]:
 
 
 def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
-    """The program. outputs: graph output tensor -> variable."""
+    """Assemble the program; outputs: graph output tensor -> variable."""
     emitter = builder.emitter
     emitter.check()
     spec = builder.spec
@@ -156,7 +156,7 @@ def _all_waits(emitter: Emitter, final_of: dict[int, np.ndarray]) -> Waits:
 def _queues_and_transfers(
     emitter: Emitter, used: list[int], plan: SemaphorePlan
 ) -> tuple[tuple[QueueSet, ...], tuple[Transfer, ...]]:
-    """The queue sets in use, renumbered, and the transfers on them with their semaphores."""
+    """Return the used queue sets, renumbered, and the transfers on them with their semaphores."""
     sets: list[QueueSet] = []
     number: dict[int, tuple[int, int, tuple[int, ...]]] = {}
     for queue in used:
@@ -195,7 +195,7 @@ def _allocations(builder: Builder, final_of: dict[int, np.ndarray]) -> np.ndarra
 
 
 def _tile_names(builder: Builder) -> tuple[str, ...]:
-    """Names of the allocations, in their order; () where no tile has one."""
+    """Return the names of the allocations, in their order; () if no tile has a name."""
     tiles = builder.tiles.all
     if not any(tile.name for tile in tiles):
         return ()

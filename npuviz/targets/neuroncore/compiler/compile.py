@@ -1,4 +1,4 @@
-"""Compiles any operator graph for the engines of a NeuronCore."""
+"""Compile any operator graph for the engines of a NeuronCore."""
 
 import sys
 from collections.abc import Callable
@@ -27,13 +27,13 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that leave all elements in their row-major order."""
 MAX_EXPANSIONS = 8
-"""Rounds in which refused operators become their function bodies; bodies may be refused again."""
+"""Most rounds of expanding refused operators to function bodies, whose operators may be refused again."""
 
 
 def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = None) -> Compiled:
-    """Lower every node: to engine instructions, else by its function body, else on the Host.
+    """Lower every node to engine instructions, else expand its function body, else call the Host.
 
-    The graph of the result has the expanded nodes. Raises Cancelled from `progress`.
+    The graph of the result has the nodes of expanded bodies. Raises Cancelled from `progress`.
     """
     watch = progress or NoProgress()
     kept = kept_names(graph, spec.keep_fp32)
@@ -63,9 +63,9 @@ def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = No
 
 
 class _Driver:
-    """One attempt at a graph.
+    """One attempt to lower a graph.
 
-    refused  ids of nodes that have a lowering which raised CannotLower
+    refused  ids of nodes whose lowering raised CannotLower
     """
 
     def __init__(self, builder: Builder, progress: Progress) -> None:
@@ -78,7 +78,7 @@ class _Driver:
         builder.emitter.watch = self._report
 
     def run(self) -> None:
-        """Emit all nodes."""
+        """Lower all nodes."""
         groups = plan_groups(self._graph)
         for done, group in enumerate(groups):
             self._done = done / len(groups)
@@ -143,7 +143,7 @@ class _Driver:
         self.placement[node.id] = "Host"
 
     def _shares_bytes(self, node: Node) -> bool:
-        """Whether the node only renames dimensions, and its result is no output with a buffer of its own."""
+        """Return whether the node only reshapes, and its result can share the bytes of its input."""
         if node.op_type not in RESHAPING or node.domain not in DOMAINS or node.inputs[0] < 0:
             return False
         target = node.outputs[0]
@@ -156,7 +156,7 @@ class _Driver:
         )
 
     def _check_size(self, node: Node) -> None:
-        """Raise CannotLower if the tensors of an operator are more than a core's share of HBM."""
+        """Raise CannotLower if the tensors of an operator are larger than a core's share of HBM."""
         tensors = [self._graph.tensors[index] for index in {*node.inputs, *node.outputs} if index >= 0]
         most = self.builder.spec.hbm_bytes
         if sum(tensor.num_elements for tensor in tensors) * 16 <= most:
@@ -170,7 +170,7 @@ class _Driver:
             )
 
     def _attempt(self, node: Node, emit: Callable[[Builder], None]) -> HostReason | None:
-        """Emit, or leave no trace and return the reason."""
+        """Emit a node; if that fails, remove its instructions and return the reason."""
         mark, emitter = self.builder.mark(), self.builder.emitter
         try:
             self._check_size(node)
@@ -193,7 +193,7 @@ class _Driver:
         return None
 
     def finish(self) -> Compiled:
-        """The finished program."""
+        """Assemble and return the finished program."""
         builder = self.builder
         outputs = {tensor: self._output_home(tensor) for tensor in self._graph.outputs}
         for tensor in self._graph.inputs:
@@ -203,7 +203,7 @@ class _Driver:
         return Compiled(self._graph, tables, places, tuple(builder.notes), self.placement)
 
     def _output_home(self, tensor: int) -> int:
-        """The variable of a graph output; one that is an input or constant is copied by DMA."""
+        """Return the variable of a graph output; copy inputs and constants to an output by DMA."""
         builder = self.builder
         home = builder.hbm[tensor]
         described = self._graph.tensors[tensor]
@@ -216,7 +216,7 @@ class _Driver:
 
 
 def _lower_on_host(builder: Builder, node: Node, reason: HostReason) -> None:
-    """Emit the call of the Host unit and tell why it is there."""
+    """Emit a Host call for a node, with a note of the reason."""
     with builder.node(node.id):
         builder.host(node)
     spec, work = builder.spec, host_work(builder.graph, node)

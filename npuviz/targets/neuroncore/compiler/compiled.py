@@ -1,4 +1,4 @@
-"""What the compiler hands to the target."""
+"""The result of the compiler."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,15 +15,15 @@ from npuviz.targets.neuroncore.tables import Tables, Variable
 
 @dataclass(frozen=True)
 class Compiled:
-    """Tables and what people need to read them.
+    """Tables of a program, and the texts and names that explain them.
 
-    graph       the operators that `Tables.nodes` and `Variable.tensor` refer to: operators that were
-                expanded to function bodies are no longer in it
+    graph       the graph that `Tables.nodes` and `Variable.tensor` refer to, with the bodies of expanded
+    operators in their place
     memory_map  places of the graph's tensors in HBM
     placement   graph node id -> "Core" or "Host"
     sources, lines  program texts, and the place of each graph node in them; empty for models
-    moments     functions and loops under way, by the tile number of an instruction; empty for models
-    reference   what says what a kernel should compute, None if nobody does
+    moments     calls and loops under way, by the tile number of an instruction; empty for models
+    reference   call that computes a kernel's expected results, None if there is none
     """
 
     graph: Graph
@@ -38,7 +38,7 @@ class Compiled:
 
 
 def places_of(spec: NeuronSpec, variables: Sequence[Variable]) -> MemoryMap:
-    """Where the graph's tensors are in HBM."""
+    """Return the places of the graph's tensors in HBM."""
     memory = hbm_memory(spec)
     return MemoryMap(
         tuple(

@@ -1,4 +1,4 @@
-"""Which nodes run as one loop over tiles: chains of elementwise nodes, and what follows matrix operators."""
+"""Group nodes that share a loop over tiles: elementwise nodes, and those that follow a matrix operator."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 
 GroupKind = Literal["single", "elementwise", "epilogue"]
 MAX_NODES = 10
-"""Nodes of a group: their tiles must fit into SBUF, and tensors inside cannot be looked at."""
+"""Most nodes of a group: their tiles must fit into SBUF, and tensors inside a group cannot be viewed."""
 HEADS = frozenset({"Conv", "ConvTranspose", "MatMul", "Gemm"})
-"""Operators whose results leave PSUM through an epilogue."""
+"""Matrix operators, whose results leave PSUM through an epilogue."""
 FLOATS = frozenset({"float32", "float16", "bfloat16"})
 _TYPES = FLOATS | {"int8", "uint8", "int16", "uint16", "int32", "uint32", "bool"}
-# Their formulas are long or are lowered apart from the loop.
+# Lowered by itself: its result usually shares the bytes of its input.
 _ALONE = frozenset({"Identity"})
 _EPILOGUE = frozenset(
     (
@@ -35,8 +35,8 @@ _EPILOGUE = frozenset(
 class Group:
     """Nodes that are lowered together, at the place of the last one.
 
-    head       the first node: the matrix operator of an "epilogue", else any
-    followers  the others, in graph order; tensors between the nodes are read by nobody else
+    head       the matrix operator of an "epilogue", else the first node
+    followers  the others, in graph order; only nodes of the group read the tensors between them
     """
 
     head: Node
@@ -50,14 +50,14 @@ class Group:
 
     @property
     def result(self) -> int:
-        """The one tensor that leaves the group through the last node's first output."""
+        """The tensor that the group stores: the last node's first output."""
         return self.nodes[-1].outputs[0]
 
 
 def plan_groups(graph: Graph, epilogues: bool = True) -> list[Group]:
-    """Every node in one group, in an order in which the groups can be lowered.
+    """Divide all nodes into groups, in an order in which they can be lowered.
 
-    epilogues  whether nodes may follow a matrix operator
+    epilogues  whether elementwise nodes may join a matrix operator's group
     """
     consumers = graph.consumers()
     members: dict[int, list[int]] = {node.id: [node.id] for node in graph.nodes}
@@ -88,7 +88,7 @@ def plan_groups(graph: Graph, epilogues: bool = True) -> list[Group]:
 
 
 def _group_of_readers(graph: Graph, consumers: dict[int, list[int]], root: dict[int, int], node: Node) -> int:
-    """The group that alone reads the node's only output, by its last node; -1 if there is none."""
+    """Return the group (by its last node) that is the only reader of the node's only output; -1 if none."""
     outputs = [tensor for tensor in node.outputs if tensor >= 0]
     if len(outputs) != 1 or outputs[0] in graph.outputs:
         return -1
@@ -105,7 +105,7 @@ def _group(graph: Graph, ids: list[int], has_head: bool) -> Group:
 
 
 def _fits_loop(graph: Graph, node: Node) -> bool:
-    """Whether the node may share a loop with others."""
+    """Return whether the node may share a loop with other elementwise nodes."""
     if node.op_type not in FORMULAS or node.op_type in _ALONE:
         return False
     if node.op_type == "BatchNormalization" and not is_known(graph, node):
@@ -119,7 +119,7 @@ def _fits_loop(graph: Graph, node: Node) -> bool:
 
 
 def _fits_epilogue(graph: Graph, node: Node) -> bool:
-    """Whether the node may follow a matrix operator: float, and cheap on a tile."""
+    """Return whether the node may follow a matrix operator: on floats, and cheap on a tile."""
     tensors = (*node.inputs, *node.outputs)
     return node.op_type in _EPILOGUE and all(t < 0 or graph.tensors[t].dtype in FLOATS for t in tensors)
 
@@ -131,9 +131,9 @@ def emit_epilogue(
     fetch: Callable[[int], Operand],
     dst: View,
 ) -> None:
-    """The followers on one tile; the last one writes `dst`.
+    """Emit the followers on one tile; the last one writes `dst`.
 
-    values  tensors already on the chip, at least what the first follower reads; grows
+    values  operands of tensors on the chip, at least the first follower's input; results are added
     fetch   makes the operand of any other tensor: a tile or a number
     """
     last = followers[-1].outputs[0]

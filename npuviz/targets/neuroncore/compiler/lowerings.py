@@ -1,4 +1,4 @@
-"""Operator type -> how it is lowered: collected from the family modules."""
+"""Collect the tables {operator type: lowering} of the operator families."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -12,7 +12,7 @@ from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 
 DOMAINS = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"))
-"""Operator domains whose operators the tables name."""
+"""Operator domains of the operators in the tables."""
 
 
 Lower = Callable[[Builder, Node], None]
@@ -37,7 +37,7 @@ def _collected(table: str) -> dict[str, Any]:
 
 @cache
 def lowerings() -> Mapping[str, Lower]:
-    """The lowering of every operator type that the engines have one for.
+    """Return {operator type: lowering} of all families.
 
     A module of `operators` is a family when it has a table LOWERINGS.
     """
@@ -46,10 +46,10 @@ def lowerings() -> Mapping[str, Lower]:
 
 @cache
 def epilogues() -> Mapping[str, LowerEpilogue]:
-    """Matrix operators that compute following elementwise nodes on their results (table EPILOGUES)."""
+    """Return {matrix operator type: lowering with following elementwise nodes} (tables EPILOGUES)."""
     return _collected("EPILOGUES")
 
 
 def lowering_of(node: Node) -> Lower | None:
-    """How a node is lowered, or None."""
+    """Return the lowering of a node, or None."""
     return lowerings().get(node.op_type) if node.domain in DOMAINS else None

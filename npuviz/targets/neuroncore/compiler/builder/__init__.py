@@ -1,1 +1,1 @@
-"""What lowerings write programs with: tiles, movements and computing instructions."""
+"""The program builder of the lowerings: tiles, DMA movements and computing instructions."""

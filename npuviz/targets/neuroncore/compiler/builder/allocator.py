@@ -1,7 +1,7 @@
-"""Where tiles live in SBUF and PSUM: next fit, so that the tiles of successive iterations alternate.
+"""Allocate tiles in SBUF and PSUM by next fit, so that the tiles of successive iterations alternate.
 
-A tile takes the same bytes of all 128 partitions. A closed tile keeps its contents (they may be fetched
-again, see `cache.py`) until its bytes are given to another tile.
+A tile takes the same bytes of all 128 partitions. A closed tile keeps its contents until its bytes are
+given to another tile, so that a fetch can find them again (see `cache.py`).
 """
 
 from bisect import bisect_left, insort
@@ -11,7 +11,7 @@ from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.isa import Space
 
 ALIGNMENT = 64
-"""Bytes that tiles start at: a multiple of every element. Assumed; the hardware's rule is not public."""
+"""Alignment of tiles in bytes, a multiple of every element size. Assumed; the hardware's is not public."""
 
 
 def _address_of(tile: Tile) -> int:
@@ -19,7 +19,7 @@ def _address_of(tile: Tile) -> int:
 
 
 class SbufAllocator:
-    """Hands out byte ranges of the SBUF partitions."""
+    """Allocates byte ranges of the SBUF partitions."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -28,9 +28,9 @@ class SbufAllocator:
         self._cursor = 0
 
     def allocate(self, size: int, what: str) -> tuple[Tile, list[Tile]]:
-        """A tile of `size` bytes, and the closed tiles that lost bytes to it.
+        """Allocate a tile of `size` bytes; return it, and the closed tiles that lost bytes to it.
 
-        Raises DoesNotFit, naming `what`, when open tiles leave no such gap.
+        Raises DoesNotFit, naming `what`, if open tiles leave no such gap.
         """
         size = max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT)
         address = self._place(size)
@@ -47,13 +47,13 @@ class SbufAllocator:
         return tile, lost
 
     def take_over(self, old: Tile, size: int) -> Tile:
-        """A tile of `size` bytes at the place of a closed one that is as large."""
+        """Allocate a tile of `size` bytes at the place of a closed one that is at least as large."""
         tile = Tile(Space.SBUF, old.address, max(ALIGNMENT, -(-size // ALIGNMENT) * ALIGNMENT))
         self._take(tile)
         return tile
 
     def restart(self, done: dict[int, int]) -> None:
-        """Empty; everything written from now on waits for `done` (channel -> done up to)."""
+        """Empty the memory; later writes wait for `done` (channel -> position up to which it is done)."""
         everything = Tile(Space.SBUF, 0, self.capacity)
         everything.users = 0
         everything.prior = dict(done)
@@ -61,7 +61,7 @@ class SbufAllocator:
         self._cursor = 0
 
     def _place(self, size: int) -> int:
-        """First address at or behind the cursor, then from 0, where no open tile is; -1 if none."""
+        """Return the first free address from the cursor on, else from 0; -1 if open tiles leave none."""
         if size > self.capacity:
             return -1
         for start, keeps_used in ((self._cursor, True), (0, True), (0, True), (0, False)):
@@ -107,9 +107,9 @@ class SbufAllocator:
 
 
 class PsumAllocator:
-    """Hands out whole PSUM banks in turn.
+    """Allocates whole PSUM banks in turn.
 
-    most  banks of a tile
+    most  number of banks that a tile may have
     """
 
     def __init__(self, num_banks: int, bank_bytes: int, most: int = 1) -> None:
@@ -120,7 +120,9 @@ class PsumAllocator:
         self._next = 0
 
     def allocate(self, size: int, what: str, is_wide: bool = False) -> Tile:
-        """A bank for `size` bytes a partition, or several in a row. Raises DoesNotFit, naming `what`."""
+        """Allocate one or more consecutive banks of `size` bytes a partition. Raises DoesNotFit, naming
+        `what`.
+        """
         count = max(1, -(-size // self.bank_bytes))
         most = self.num_banks if is_wide else self.most
         if count > most:
@@ -151,7 +153,7 @@ class PsumAllocator:
         return tile is not None and tile.users > 0
 
     def restart(self, done: dict[int, int]) -> None:
-        """Empty; everything written from now on waits for `done` (channel -> done up to)."""
+        """Empty the memory; later writes wait for `done` (channel -> position up to which it is done)."""
         for bank in range(self.num_banks):
             tile = Tile(Space.PSUM, bank * self.bank_bytes, self.bank_bytes)
             tile.users = 0

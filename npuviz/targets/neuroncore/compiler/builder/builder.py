@@ -1,4 +1,4 @@
-"""What operator lowerings write programs with.
+"""Build a program: the interface of the operator lowerings.
 
     def lower_relu(b: Builder, node: Node) -> None:
         source, target = b.hbm[node.inputs[0]].flatten(), b.hbm[node.outputs[0]].flatten()
@@ -9,8 +9,8 @@
                 b.isa.activation(y, x, Activation.RELU)
                 b.dma.store(target[a:z].reshape(128, -1), y)
 
-Instructions are emitted in an order that is right when run one after the other; which engine waits for
-which is found by the builder (see `dependencies`), so lowerings never synchronise.
+Lowerings emit instructions in an order that is correct when they run one after the other. The builder
+finds the waits between engines (see `dependencies`), so lowerings never synchronise.
 """
 
 from collections.abc import Collection, Generator, Sequence
@@ -34,7 +34,7 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 
 @dataclass(frozen=True, slots=True)
 class BuilderMark:
-    """A point to return to: lengths of what only grows."""
+    """A state to return to: the lengths of all lists that only grow."""
 
     emitter: Mark
     variables: int
@@ -46,12 +46,12 @@ class BuilderMark:
 class Builder(TakesNotes):
     """A program under construction.
 
-    spec, graph  what is compiled for what
-    hbm          homes of tensors, constants and buffers
-    tiles        of SBUF and PSUM
-    dma          movements between them
-    isa          instructions that compute
-    shown        tensors that never reach HBM
+    spec, graph  the machine, and the graph that is compiled
+    hbm          places of tensors, constants and buffers in HBM
+    tiles        opens tiles in SBUF and PSUM
+    dma          appends movements between HBM and tiles
+    isa          appends computing instructions
+    shown        tensors that never reach HBM, to be shown on chip
     """
 
     def __init__(
@@ -77,7 +77,9 @@ class Builder(TakesNotes):
 
     @contextmanager
     def node(self, node_id: int) -> Generator[None]:
-        """Everything emitted inside belongs to a graph node; its tiles end with it."""
+        """Yield the attribute everything emitted in the block to a graph node, and close its tiles at the
+        end.
+        """
         outer = self.emitter.node
         self.emitter.node = node_id
         is_outermost = False
@@ -92,7 +94,7 @@ class Builder(TakesNotes):
                 self.shown.end_node()
 
     def host(self, node: Node) -> None:
-        """Run the node on the Host unit: it reads and writes HBM, and finds tensors by their variables."""
+        """Emit a call of the node on the Host, which reads and writes the variables of its tensors in HBM."""
         for tensor in self.hbm.aliases.intersection(node.inputs):
             shared = self.hbm[tensor]
             self.dma.copy(self.hbm.own(tensor), shared)
@@ -119,7 +121,7 @@ class Builder(TakesNotes):
         return found
 
     def unread(self) -> frozenset[int]:
-        """Calls of the emitter whose results nobody reads, for the `left_out` of another builder."""
+        """Return the emitter's calls whose results are never read, for `left_out` of another builder."""
         emitter, shown, positions = self.emitter, self.shown.places(), [0] * len(self.emitter.streams)
         for channel, work in zip(emitter.order, emitter.works, strict=True):
             if work is not None and (channel, positions[channel]) in shown:
@@ -128,17 +130,19 @@ class Builder(TakesNotes):
         return unread(emitter.works, self.hbm.kept_regions())
 
     def calls(self) -> list[int]:
-        """Numbers of the emitter's calls that the program consists of, in its order; -1 for a Host call."""
+        """Return the numbers of the emitter's calls that made the program, in its order; -1 for a Host
+        call.
+        """
         return [work.call for work in self.emitter.works if work is not None]
 
     def mark(self) -> BuilderMark:
-        """Where the program is now; outside of all tile scopes."""
+        """Return the present state of the program, to `take_back` to; outside of all tile scopes."""
         return BuilderMark(
             self.emitter.mark(), len(self.hbm.drafts), len(self.notes), len(self.tiles.all), len(self.shown)
         )
 
     def take_back(self, mark: BuilderMark) -> None:
-        """Remove everything since `mark`: as if it had not been emitted, with empty SBUF and PSUM."""
+        """Remove everything emitted since `mark`; SBUF and PSUM are empty afterwards."""
         done = self.emitter.take_back(mark.emitter)
         moved = {channel: n for channel, n in done.items() if channel >= self.emitter.host}
         self.hbm.take_back(mark.variables, moved)

@@ -1,4 +1,4 @@
-"""Which HBM patterns are still in SBUF: what was loaded, and what was stored and still lies there."""
+"""Remember the HBM patterns that are still in SBUF, because they were loaded, or stored from there."""
 
 from npuviz.targets.neuroncore.compiler.patterns.box_index import BoxIndex
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
@@ -9,15 +9,15 @@ from npuviz.targets.neuroncore.strides import merged, merged_together
 Key = tuple[int, int, str, str, int, int, tuple[tuple[int, int], ...]]
 
 MAX_SEARCHED = 48
-"""Copies of a variable, the newest, that are searched for one that contains a pattern."""
+"""Newest copies of a variable that are searched for one that contains a pattern."""
 SWEPT_EVERY = 128
-"""So many new patterns of a variable, then those whose tiles are gone are removed: a write looks at all."""
+"""New patterns of a variable after which those with lost tiles are removed, because a write checks all."""
 
 
 def key_of(source: HbmView, dtype: str) -> Key:
-    """What an SBUF copy of a pattern is known by: the same for all its free shapes.
+    """Return the key of an SBUF copy of a pattern, the same for all free shapes.
 
-    dtype  of the copy
+    dtype  element type of the copy
     """
     free = merged(zip(source.shape[1:], source.steps[1:], strict=True))
     rows = source.shape[0]
@@ -26,10 +26,10 @@ def key_of(source: HbmView, dtype: str) -> Key:
 
 
 class _Copy:
-    """A view that holds a pattern.
+    """A view that holds a copy of a pattern.
 
-    dims  free dimensions (size, step in HBM, step in the view), largest HBM step first; None if the
-          pattern is one in which nothing smaller can be found
+    dims  free dimensions (size, step in HBM, step in the view), largest HBM step first; None if parts of
+    the pattern cannot be found in it
     """
 
     __slots__ = ("dims", "view")
@@ -60,18 +60,18 @@ class _Copies(dict[Key, _Copy]):
 
 
 class TileCache:
-    """HBM pattern -> the view that holds it; a copy dies with its tile or when either side is written."""
+    """Finds the view that holds an HBM pattern; a copy ends with its tile, or when either side is written."""
 
     def __init__(self) -> None:
         self._of_variable: dict[int, _Copies] = {}
         self._swept_at: dict[int, int] = {}
 
     def __len__(self) -> int:
-        """Patterns that are kept, of tiles that are gone too."""
+        """Number of patterns, including those of lost tiles."""
         return sum(map(len, self._of_variable.values()))
 
     def find(self, source: HbmView, dtype: str) -> View | None:
-        """A view (partitions, *free) of `source` from partition 0, or None."""
+        """Return a view (partitions, *free) from partition 0 that holds `source`, or None."""
         copies = self._of_variable.get(source.variable)
         if not copies:
             return None
@@ -118,7 +118,7 @@ class TileCache:
             self._swept_at[source.variable] = len(copies)
 
     def forget_range(self, variable: int, box: Box) -> None:
-        """The bytes of a variable change: copies of them are none any more."""
+        """Forget the copies of bytes of a variable, which change."""
         copies = self._of_variable.get(variable)
         if not copies:
             return
@@ -133,7 +133,7 @@ class TileCache:
 
 
 def _part(copy: _Copy, held: Key, wanted: Key, free: tuple[int, ...]) -> View | None:
-    """The part of a copy that is the wanted pattern, in the free shape; None if it is not inside."""
+    """Return the part of a copy that holds the wanted pattern, in the free shape; None if it does not."""
     rows, row_step = wanted[4], wanted[5]
     if rows > held[4] or (rows > 1 and row_step != held[5]):
         return None

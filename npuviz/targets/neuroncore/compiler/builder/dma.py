@@ -1,4 +1,4 @@
-"""Movements by DMA: fetch, load, store, copies within HBM, gather and scatter."""
+"""Append DMA transfers: fetch, load, store, copies within HBM, gather and scatter."""
 
 import numpy as np
 
@@ -28,11 +28,11 @@ from npuviz.targets.neuroncore.tables import SBUF, Descriptor, DescriptorOp
 Descriptors = tuple[Descriptor, ...]
 
 _WIDE = {"int64": "int32", "uint64": "uint32"}
-"""64-bit integers in HBM and what the engines compute of them: their low words."""
+"""64-bit integer types in HBM, with the type of their low words, which the engines compute with."""
 _DMA_FLOATS = frozenset(("float8_e4m3", "float8_e4m3fn", "float8_e5m2", "float16", "float32", "bfloat16"))
 _DMA_INTEGERS = frozenset(("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bool"))
 _DMA_TYPES = _DMA_FLOATS | _DMA_INTEGERS
-"""Types that DMA casts. Ref: NEFFDOC; bool is moved as uint8."""
+"""Types that DMA can cast. Ref: NEFFDOC; bool is moved as uint8."""
 
 
 class Dma:
@@ -59,12 +59,12 @@ class Dma:
         emitter.relay = self._relay
 
     def take_back(self, length: int) -> None:
-        """The variables from `length` on are gone."""
+        """Forget the variables from `length` on, which were removed."""
         if self._relay_words is not None and self._relay_words[1].variable >= length:
             self._relay_words = None
 
     def _relay(self) -> tuple[int, tuple[Descriptor, ...]]:
-        """A transfer of core 0 that moves one word nobody needs."""
+        """Return a transfer of core 0 that moves one unused word."""
         if self._relay_words is None:
             hbm = self._hbm
             self._relay_words = hbm.scratch((1,), "float32"), hbm.constant(np.zeros(1, np.float32), "relay")
@@ -72,16 +72,17 @@ class Dma:
         return self._queues.queue(0, "Loads"), descriptors(hbm_side(to), hbm_side(source))
 
     def queue(self, purpose: str) -> int:
-        """Index of the queue set of a purpose on the core that the next instructions go to."""
+        """Return the index of the queue set for a purpose on the core of the next instructions."""
         return self._queues.queue(self._emitter.core, purpose)
 
     # HBM to SBUF ---------------------------------------------------------------------------------
 
     def fetch(self, src: HbmView, dtype: str | None = None) -> View:
-        """An SBUF copy of `src` (partitions, *free): loaded, or still there. Not to be written.
+        """Return an SBUF copy of `src` (partitions, *free), loaded or still there; it must not be written.
 
-        dtype  of the copy; None: as it is in HBM, except that 64-bit integers come as the int32 (uint32)
-               view of their low words
+        dtype  element type of the copy; None: as in HBM, except that 64-bit integers come as the int32
+               (uint32)
+        view of their low words
         """
         if not src.shape:
             src = src.reshape(1)
@@ -110,7 +111,7 @@ class Dma:
         return tile[(slice(None), ..., 0)]
 
     def load(self, dst: View, src: HbmView) -> None:
-        """HBM to an SBUF tile: `src` has the shape (partitions, *free) of `dst` or reshapes to it; casts."""
+        """Load HBM into an SBUF tile, with a cast; `src` has or reshapes to `dst`'s (partitions, *free)."""
         src = _shaped(src, dst)
         if _same(dst.dtype, src.dtype):
             self._load(dst, self._sbuf_side(dst), src, "copy")
@@ -122,7 +123,7 @@ class Dma:
             self._engines.convert(dst, self.fetch(src))
 
     def load_transposed(self, dst: View, src: HbmView) -> None:
-        """`dst` [columns, rows] = `src` [rows, columns] of HBM, turned by the DMA engines."""
+        """Load `dst` [columns, rows] = transpose of `src` [rows, columns] in HBM, by the DMA engines."""
         self._move(dst, (transposition(self._sbuf_side(dst), hbm_side(src)),), src)
 
     def _load(self, dst: View, side: Side, src: HbmView, op: DescriptorOp) -> None:
@@ -147,7 +148,7 @@ class Dma:
         return sbuf_side(view, self._spec.sbuf_partition_bytes)
 
     def _reads_of(self, src: HbmView) -> list[Access]:
-        """The accesses of reading a pattern: none if nobody ever writes the variable."""
+        """Return the accesses of reading a pattern; [] if the program never writes the variable."""
         draft = self._hbm.draft(src)
         if draft.variable.kind in ("constant", "input") and not draft.is_mutable:
             return []
@@ -159,7 +160,7 @@ class Dma:
     # SBUF to HBM ---------------------------------------------------------------------------------
 
     def store(self, dst: HbmView, src: View) -> None:
-        """An SBUF (or PSUM) tile to HBM: `dst` has the shape of `src` or reshapes to it; casts.
+        """Store an SBUF (or PSUM) tile in HBM, with a cast; `dst` has the shape of `src` or reshapes to it.
 
         A fetch of the same pattern finds `src` as long as its tile is not written or reused.
         """
@@ -195,7 +196,7 @@ class Dma:
             self._tiles.cache.add(dst, src, self._hbm.draft(dst).box(dst))
 
     def _store_wide(self, dst: HbmView, src: View) -> None:
-        """Integers widened by the engines: low words, and high words that repeat the sign."""
+        """Store 64-bit integers: low words, and high words made by the engines that repeat the sign."""
         with self._tiles.scope():
             word = _WIDE[dst.dtype]
             pair = self._tiles.sbuf(src.partitions, (*src.shape, 2), word)
@@ -239,7 +240,9 @@ class Dma:
     # Within HBM ----------------------------------------------------------------------------------
 
     def copy(self, dst: HbmView, src: HbmView) -> None:
-        """HBM to HBM: equal shapes of any rank; equal types (bool is uint8) or a cast that DMA does."""
+        """Copy HBM to HBM: shapes of any rank with equally many elements; equal types, or a cast that DMA
+        does.
+        """
         if dst.shape != src.shape:
             src = src.reshape(*dst.shape)
         if 0 in dst.shape:
@@ -248,7 +251,9 @@ class Dma:
         self._transfer_out("Copies", dst, made, self._reads_of(src))
 
     def _moving(self, given: str, wanted: str) -> DescriptorOp:
-        """What a descriptor does to the elements; raises CannotLower for a cast that DMA does not do."""
+        """Return the descriptor's operation, "copy" or "cast". Raises CannotLower if DMA cannot cast the
+        types.
+        """
         if _same(given, wanted):
             return "copy"
         if not (self._spec.has_dma_compute and {given, wanted} <= _DMA_TYPES):
@@ -258,9 +263,9 @@ class Dma:
     # By index ------------------------------------------------------------------------------------
 
     def gather(self, dst: View, src: HbmView, index: View, skips: bool = False) -> None:
-        """Row index[p] of `src` (rows, *row) to partition p of `dst` (P, *row), cast; index [P,1] int32.
+        """Move row index[p] of `src` (rows, *row) to partition p of `dst` (P, *row), cast; index [P,1] int32.
 
-        skips  an index beyond the source moves nothing; without it, that is a hazard
+        skips  whether an index beyond the source moves nothing; else it is a hazard
         """
         self._require_gather(index)
         row = src[0:1].broadcast_to((dst.partitions, *src.shape[1:]))
@@ -278,7 +283,7 @@ class Dma:
         )
 
     def scatter(self, dst: HbmView, index: View, src: View, skips: bool = False) -> None:
-        """Partition p of `src` (P, *row) to row index[p] of `dst` (rows, *row), cast; index [P,1] int32.
+        """Move partition p of `src` (P, *row) to row index[p] of `dst` (rows, *row), cast; index [P,1] int32.
 
         With equal indices the last partition wins. skips  as in `gather`
         """
@@ -327,12 +332,12 @@ class Dma:
 
 
 def _same(first: str, second: str) -> bool:
-    """Whether two types have the same bytes for the same values."""
+    """Return whether two types have the same bytes for the same values."""
     return first == second or {first, second} == {"bool", "uint8"}
 
 
 def _shaped(hbm: HbmView, view: View) -> HbmView:
-    """The HBM pattern in the shape of a tile."""
+    """Return the HBM pattern in the shape of a tile."""
     wanted = (view.partitions, *view.shape)
     if hbm.shape == wanted:
         return hbm
@@ -343,7 +348,7 @@ def _shaped(hbm: HbmView, view: View) -> HbmView:
 
 
 def _wide_side(pair: View, partition_bytes: int, like: HbmView) -> Side:
-    """A tile (partitions, *free, 2) of words as 64-bit elements of the shape of `like`."""
+    """Return a tile (partitions, *free, 2) of words as a pattern of 64-bit elements."""
     shape = (pair.partitions, *pair.shape[:-1])
     steps = (partition_bytes, *dense_steps(pair.shape[:-1], 8))
     offset = pair.partition * partition_bytes + pair.address

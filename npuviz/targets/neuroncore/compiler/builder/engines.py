@@ -1,4 +1,4 @@
-"""Instructions go to the engine that is asked for, or to the one of those able that is done with it first."""
+"""Choose the engine of each instruction: the requested one, else the able engine that is done first."""
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.builder.validation import check_operands
@@ -15,7 +15,7 @@ Views = tuple[View | None, ...]
 
 
 class Engines:
-    """Appends instructions, by the estimated work of every engine of every core since the node began."""
+    """Appends instructions, balanced by the estimated work of each engine and core since the node began."""
 
     def __init__(self, spec: NeuronSpec, emitter: Emitter) -> None:
         self._spec = spec
@@ -24,7 +24,7 @@ class Engines:
         self._known: dict[tuple[object, ...], tuple[tuple[Engine, int], ...]] = {}
 
     def begin(self) -> None:
-        """Start counting afresh."""
+        """Reset the estimated work to 0."""
         for busy in self._busy:
             busy[:] = [0] * len(busy)
 
@@ -88,7 +88,7 @@ class Engines:
         self._busy[self._emitter.core][Engine.DVE] += views[0].free_size
 
     def run_on_pe(self, opcode: Opcode, views: Views, flags: int = 0, op0: int = 0, op1: int = 0) -> None:
-        """Append an instruction of PE, which no other engine has."""
+        """Append an instruction that only PE has."""
         self._emitter.instruction(Engine.PE, opcode, views, flags=flags, op0=op0, op1=op1, accumulates=True)
 
     def _choose(

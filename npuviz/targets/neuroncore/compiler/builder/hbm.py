@@ -1,4 +1,4 @@
-"""HBM of a program under construction: homes of tensors, constants, and boxes of their bytes."""
+"""Lay out HBM of a program under construction: variables of tensors, constants and buffers."""
 
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ ALIGNMENT = 64
 
 @dataclass(slots=True)
 class Draft:
-    """A variable to be.
+    """A variable under construction.
 
-    pitch  bytes of a row: its accesses are boxes of (rows) x (bytes in a row); 0 until the first access
-    is_mutable  whether instructions write it although it is an input
+    pitch  bytes of a row, for accesses as boxes of (rows) x (bytes in a row); 0 until the first access
+    is_mutable  whether it is an input that instructions write
     """
 
     variable: Variable
@@ -30,7 +30,7 @@ class Draft:
     is_mutable: bool = False
 
     def box(self, view: HbmView) -> Box:
-        """Rows and bytes of a row that lie around a pattern. The first pattern asked for sets the pitch."""
+        """Return the box of rows and bytes around a pattern; the first call sets the pitch."""
         low, high = extent(view.shape, view.steps)
         first, end = view.offset + low, view.offset + high + view.itemsize
         if self.pitch == 0:
@@ -56,11 +56,11 @@ class Draft:
 
 
 class Hbm:
-    """All variables, one behind the other; hbm[tensor] is the home of a graph tensor.
+    """All variables at consecutive addresses; hbm[tensor] is the home (view of the variable) of a tensor.
 
-    compute_dtype  type of intermediate floats ("float32", ...)
+    compute_dtype  type of intermediate float tensors ("float32", ...)
     kept           tensors that keep the model's type
-    aliases        tensors that lie in the bytes of another
+    aliases        tensors that share the bytes of another
     """
 
     def __init__(self, graph: Graph, compute_dtype: str, kept: Collection[int] = ()) -> None:
@@ -74,7 +74,7 @@ class Hbm:
         self._end = 0
 
     def __getitem__(self, tensor: int) -> HbmView:
-        """The home of a graph tensor, made on first use."""
+        """Return the home of a graph tensor, made on first use."""
         home = self._homes.get(tensor)
         if home is None:
             home = self._homes[tensor] = self._make_home(tensor)
@@ -98,36 +98,36 @@ class Hbm:
         return self.add(tensor.name, kind, dtype, tensor.shape, data, index)
 
     def held_dtype(self, dtype: str) -> str:
-        """How intermediate tensors of a model type are held: fp32 becomes the compute type."""
+        """Return the type that holds intermediate tensors of a model type: the compute type for fp32."""
         return self.compute_dtype if dtype == "float32" else dtype
 
     def alias(self, tensor: int, home: HbmView) -> None:
-        """The tensor has the same elements in the same order as `home`: it needs no bytes of its own."""
+        """Make `home` the place of a tensor that has the same elements in the same order."""
         self._homes[tensor] = home
         self.aliases.add(tensor)
 
     def own(self, tensor: int) -> HbmView:
-        """A new home, of the type of the old one, for a tensor that shared another's."""
+        """Make a separate home, of the same type, for a tensor that shared another's."""
         described, dtype = self._graph.tensors[tensor], self[tensor].dtype
         home = self._homes[tensor] = self.add(described.name, "scratch", dtype, described.shape, None, tensor)
         self.aliases.discard(tensor)
         return home
 
     def constant(self, array: np.ndarray, name: str = "") -> HbmView:
-        """An extra constant, of the array's type; an array of zero steps stays one value in memory."""
+        """Add a constant of the array's type; an array of zero strides stays one value in memory."""
         if any(array.strides):
             array = np.ascontiguousarray(array)
         name = name or f"constant.{len(self.drafts)}"
         return self.add(name, "constant", dtype_name(array.dtype), tuple(array.shape), array)
 
     def made_once(self, key: Hashable, make: Callable[[], np.ndarray], name: str) -> HbmView:
-        """A constant that several operators read; whoever asks first for a key has it made."""
+        """Return the constant of a key, which several operators share; made at the first call."""
         if key not in self._made:
             self._made[key] = self.constant(make(), name)
         return self._made[key]
 
     def scratch(self, shape: tuple[int, ...], dtype: str) -> HbmView:
-        """An extra buffer."""
+        """Add a buffer."""
         return self.add(f"scratch.{len(self.drafts)}", "scratch", dtype, tuple(shape))
 
     def add(
@@ -139,7 +139,7 @@ class Hbm:
         data: np.ndarray | None = None,
         tensor: int = -1,
     ) -> HbmView:
-        """The whole of a new variable."""
+        """Add a variable, and return a view of all of it."""
         count = prod(shape)
         size_bytes = count * item_bytes(dtype)
         index = len(self.drafts)
@@ -150,7 +150,9 @@ class Hbm:
         return HbmView(index, 0, dtype, shape)
 
     def kept_regions(self) -> set[int]:
-        """`id` of the regions that are read after the end: outputs, and tensors, which people look at."""
+        """Return the `id`s of the regions that may be read after the end: outputs, mutable inputs,
+        tensors.
+        """
         return {
             id(each.region)
             for each in self.drafts
@@ -158,11 +160,11 @@ class Hbm:
         }
 
     def draft(self, view: HbmView) -> Draft:
-        """The variable that a pattern lies in."""
+        """Return the variable that a pattern lies in."""
         return self.drafts[view.variable]
 
     def take_back(self, length: int, done: dict[int, int]) -> None:
-        """Remove the variables from `length` on; the others wait for everything in `done`."""
+        """Remove the variables from `length` on; accesses to the others wait for `done`."""
         if length < len(self.drafts):
             self._end = self.drafts[length].variable.address
         del self.drafts[length:]
@@ -175,7 +177,7 @@ class Hbm:
 
 
 def recast(array: np.ndarray, dtype: str) -> np.ndarray:
-    """The array as another type; an array of zero steps stays one value in memory."""
+    """Convert an array to another type; an array of zero strides stays one value in memory."""
     wanted = numpy_dtype(dtype)
     if array.dtype == wanted:
         return array

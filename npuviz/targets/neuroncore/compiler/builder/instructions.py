@@ -1,4 +1,4 @@
-"""The instructions that compute, named as in NKI: Scalar, Vector, GpSimd and PE."""
+"""Append computing instructions of Scalar, Vector, GpSimd and PE, named as in NKI."""
 
 from collections.abc import Sequence
 
@@ -29,11 +29,11 @@ from npuviz.targets.neuroncore.strides import merged
 
 _WORDS = frozenset(("int32", "uint32"))
 Operand = float | int | View
-"""A number, or one value a partition: a view [P,1]."""
+"""A number, or a view [P,1] with a value for each partition."""
 
 
 class Instructions:
-    """Appends the instructions of the engines behind SBUF and PSUM."""
+    """Appends instructions that compute on tiles in SBUF and PSUM; docstrings are the formulas."""
 
     def __init__(self, spec: NeuronSpec, hbm: Hbm, dma: Dma, engines: Engines) -> None:
         self._spec = spec
@@ -43,7 +43,7 @@ class Instructions:
         self._columns: dict[int, HbmView] = {}
 
     def take_back(self, length: int) -> None:
-        """The variables from `length` on are gone."""
+        """Forget the variables from `length` on, which were removed."""
         self._columns = {bits: view for bits, view in self._columns.items() if view.variable < length}
 
     def activation(
@@ -61,7 +61,7 @@ class Instructions:
         """dst = func(src * scale + bias), on Scalar.
 
         alpha         slope of PRELU
-        cmd           what happens to the 128 accumulators; accumulators [P,1] receives them afterwards
+        cmd           operation on the 128 accumulators; accumulators [P,1] receives them afterwards
         A number as bias becomes a constant column where the generation has no immediate bias (v2).
         """
         if func == Activation.RECIPROCAL and not self._spec.has_reciprocal_bias and bias != 0.0:
@@ -84,7 +84,7 @@ class Instructions:
         self._engines.run(Opcode.ACTIVATION, views, op0=func, cmd=cmd, imm=floats(*numbers))
 
     def _column(self, value: float) -> View:
-        """A float32 view [128,1] full of a number, loaded once and kept while there is room."""
+        """Return a float32 view [128,1] filled with a number, loaded once and cached."""
         bits = np.float32(value).view(np.int32).item()
         home = self._columns.get(bits)
         if home is None:
@@ -95,7 +95,7 @@ class Instructions:
     def copy(self, dst: View, src: View, engine: Engine | None = None, integer: bool = False) -> None:
         """dst = src, cast; any shapes of equally many elements a partition.
 
-        integer  integers of different widths are cut and extended, not converted through fp32
+        integer  truncate and extend integers of different widths instead of converting them through fp32
         """
         self._engines.run(Opcode.TENSOR_COPY, (dst, src), engine=engine, flags=Flag.INTEGER * integer)
 
@@ -267,7 +267,7 @@ class Instructions:
         start: float = 0.0,
         flags: int = 0,
     ) -> None:
-        """An instruction of Vector with its accumulators, which `result` [P,1] receives afterwards.
+        """Append a Vector instruction that uses the accumulators; `result` [P,1] receives them afterwards.
 
         opcode     tensor_scalar_cumulative, range_select, select_reduce, tensor_scalar_reduce, exponential
         arguments  numbers or one value a partition: ARG0 and ARG1;  start  imm2
@@ -326,7 +326,7 @@ class Instructions:
     ) -> None:
         """dst [M,N] = or += stationary [K,M] ^T @ moving [K,N] of packed elements (PE, v4).
 
-        how  formats of stationary and moving, whether it adds to what is there
+        how  formats of stationary and moving, whether to accumulate
         """
         views = (dst_psum, stationary, moving, *scales)
         self._engines.run_on_pe(
@@ -370,7 +370,7 @@ class Instructions:
         self._engines.run_on_pe(Opcode.NC_MATMUL, (dst_psum, stationary, moving), flags=flags)
 
     def _check_banks(self, dst_psum: View) -> None:
-        """Raise SimulationError if what PE writes lies in more banks than one instruction can write."""
+        """Raise SimulationError if a result of PE lies in more banks than one instruction can write."""
         bank = self._spec.psum_bank_bytes
         _, _, low, high = dst_psum.box()
         most = max(1, 2 * self._spec.matmul_max_moving // bank)

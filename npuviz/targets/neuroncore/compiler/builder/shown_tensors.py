@@ -1,4 +1,4 @@
-"""Tensors that never reach HBM are shown where they are: on chip, right after they were computed."""
+"""Record where tensors that never reach HBM lie on chip right after they were computed, to show them."""
 
 from dataclasses import dataclass
 
@@ -15,9 +15,9 @@ _OPERAND_BYTES = 32
 
 @dataclass(slots=True)
 class _Shown:
-    """A tensor's elements in `view`, as `channel`'s instruction at `position` left them.
+    """Elements of a tensor in `view`, after `channel`'s instruction at `position` has written them.
 
-    result  where the elements of the same places of the tensor that is stored will be; None: not said yet
+    result  view of the corresponding elements of the tensor that is stored; None if not known yet
     """
 
     tensor: int
@@ -29,7 +29,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A piece whose instruction is not numbered yet."""
+    """A piece (tables.Piece) whose instruction is not numbered yet."""
 
     channel: int
     position: int
@@ -41,7 +41,9 @@ class _Found:
 
 
 class ShownTensors:
-    """Collects pieces (tables.Piece). What is shown waits for the store that tells where it belongs."""
+    """Collects pieces (tables.Piece): views get their place in the tensor when the node's result is
+    stored.
+    """
 
     def __init__(self, graph: Graph, emitter: Emitter) -> None:
         self._graph = graph
@@ -53,9 +55,9 @@ class ShownTensors:
         return len(self._found)
 
     def show(self, tensor: int, view: View) -> None:
-        """`view`, written by the last instruction, holds elements of a tensor that never goes to HBM.
+        """Record that `view`, written by the last instruction, holds elements of a tensor not stored in HBM.
 
-        `belong_to` tells which. For people and for --check; what cannot be said exactly is left out.
+        `belong_to` tells which elements. For display and --check; inexpressible views are left out.
         """
         last = view.tile.last
         if last is None or self._emitter.is_skipped:
@@ -65,14 +67,17 @@ class ShownTensors:
             self._waiting.append(_Shown(tensor, view, *last))
 
     def belong_to(self, result: View) -> None:
-        """What was shown since the last call holds those elements of its tensors which `result` holds
-        of the tensor that it is stored to (tensors of the same shape)."""
+        """Relate the views shown since the last call to `result`: they hold the same elements of their
+        tensors
+        as `result` of the tensor it will be stored to (of the same shape)."""
         for each in self._waiting:
             if each.result is None:
                 each.result = result
 
     def stored(self, tensor: int, target: HbmView, source: View) -> None:
-        """`source` goes to `target`, a pattern of a graph tensor's home."""
+        """Place the shown views of a tile that is stored: `source` goes to `target`, part of a tensor's
+        home.
+        """
         if not self._waiting:
             return
         rest: list[_Shown] = []
@@ -84,20 +89,20 @@ class ShownTensors:
         self._waiting = rest
 
     def end_node(self) -> None:
-        """What was not stored will not be."""
+        """Drop the views whose results were not stored."""
         self._waiting.clear()
 
     def take_back(self, length: int) -> None:
-        """Forget all pieces from `length` on."""
+        """Forget the pieces from `length` on."""
         del self._found[length:]
         self._waiting.clear()
 
     def places(self) -> set[tuple[int, int]]:
-        """(channel, position) of the instructions whose results are shown."""
+        """Return (channel, position) of the instructions whose results are shown."""
         return {(each.channel, each.position) for each in self._found}
 
     def pieces(self, final_index: dict[int, list[int]]) -> tuple[Piece, ...]:
-        """The pieces of tensors that are shown as a whole.
+        """Return the pieces of tensors whose elements are all shown.
 
         final_index  channel -> index of the instruction at each position
         """
@@ -118,7 +123,7 @@ class ShownTensors:
         )
 
     def _place(self, shown: _Shown, result: View, target: HbmView, source: View) -> None:
-        """Which elements of the tensor the shown view holds, if the encoded operand can say it."""
+        """Add a piece for the elements of a shown view, if strides of an operand can express them."""
         inside = _part_of(source, target, result)
         if inside is None:
             return
@@ -144,8 +149,8 @@ class ShownTensors:
 
 
 def _part_of(source: View, target: HbmView, part: View) -> tuple[int, int, list[tuple[int, int]]] | None:
-    """(offset, partition step, free dimensions (size, step)) in bytes of the variable, of `part`, which
-    lies in `source`, which is stored to `target` (partitions, *free); None if it cannot be said."""
+    """Return (offset, partition step, free dimensions (size, step)), in bytes of the variable, of `part` of
+    `source`, which is stored to `target` (partitions, *free); None if strides cannot express it."""
     item = source.itemsize
     rest, odd = divmod(part.address - source.address, item)
     if odd or rest < 0 or part.itemsize != item:
@@ -171,7 +176,7 @@ def _part_of(source: View, target: HbmView, part: View) -> tuple[int, int, list[
 
 
 def _split(size: int, step: int, dims: list[tuple[int, ...]]) -> list[tuple[int, int]] | None:
-    """A dimension of the part over the dimensions of the whole: it may run through several."""
+    """Split a dimension of the part into dimensions of the whole, as it may run through several."""
     made: list[tuple[int, int]] = []
     for count, own, there in reversed(dims):
         if size == 1:

@@ -1,4 +1,4 @@
-"""Tiles of a program under construction: where they are, how long they live, what HBM they hold."""
+"""Open and close the tiles of a program under construction, and keep the caches of HBM patterns in them."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 
 
 class Tiles:
-    """Opens and closes tiles on the core that the next instructions go to.
+    """Opens and closes tiles on the core of the next instructions.
 
-    all  every tile, in the order in which they were made
+    all  every tile, in the order of creation
     """
 
     def __init__(self, spec: NeuronSpec, emitter: Emitter) -> None:
@@ -33,7 +33,7 @@ class Tiles:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Tiles made inside live until the end of the block.
+        """Keep the tiles made inside open until the end of the block.
 
         With two cores, the blocks of a node alternate between them, unless the node has made tiles
         outside of any block.
@@ -53,7 +53,7 @@ class Tiles:
 
     @contextmanager
     def plain_scope(self) -> Generator[bool]:
-        """A scope that stays on its core; gives whether there is none around it."""
+        """Open a scope that stays on its core; yield whether it is the outermost."""
         made: list[Tile] = []
         self._scopes.append(made)
         try:
@@ -64,7 +64,7 @@ class Tiles:
                 tile.users -= 1
 
     def sbuf(self, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
-        """A tile in SBUF. Raises DoesNotFit."""
+        """Open a tile in SBUF. Raises DoesNotFit."""
         size = _bytes_of(partitions, free_shape, dtype)
         what = f"a tile {partitions} x {tuple(free_shape)} of {dtype}"
         tile, lost = self._sbuf[self._emitter.core].allocate(size, what)
@@ -73,7 +73,7 @@ class Tiles:
         return self._opened(tile, partitions, free_shape, dtype)
 
     def sbuf_again(self, old: Tile, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
-        """A tile at the place of another one, which is closed and large enough."""
+        """Open a tile at the place of a closed one that is large enough."""
         size = _bytes_of(partitions, free_shape, dtype)
         tile = self._sbuf[self._emitter.core].take_over(old, size)
         return self._opened(tile, partitions, free_shape, dtype)
@@ -81,9 +81,9 @@ class Tiles:
     def psum(
         self, partitions: int, free_shape: tuple[int, ...], dtype: str = "float32", is_wide: bool = False
     ) -> View:
-        """A tile in PSUM. Raises DoesNotFit.
+        """Open a tile in PSUM. Raises DoesNotFit.
 
-        is_wide  whether it may have several banks; without, one (2 KiB a partition), v4: as many as a product
+        is_wide  whether it may have all banks; else those of one product: one (2 KiB a partition), on v4 more
         """
         size = _bytes_of(partitions, free_shape, dtype)
         what = f"a PSUM tile {partitions} x {tuple(free_shape)} of {dtype}"
@@ -105,18 +105,18 @@ class Tiles:
 
     @property
     def cache(self) -> TileCache:
-        """What the SBUF of the core holds of HBM."""
+        """HBM patterns that the core's SBUF holds."""
         return self._cache[self._emitter.core]
 
     def forget(self, variable: int, box: Box) -> None:
-        """Bytes of a variable change: copies of them, on any core, are none any more."""
+        """Forget the copies, on any core, of bytes of a variable, which change."""
         for cache in self._cache:
             cache.forget_range(variable, box)
 
     def take_back(self, length: int, streams: tuple[int, ...], done: dict[int, int]) -> None:
-        """Remove the tiles from `length` on; the rest is closed, and SBUF and PSUM are empty.
+        """Remove the tiles from `length` on, close the others, and empty SBUF and PSUM.
 
-        streams, done  how far all streams, and all channels, are now
+        streams, done  present lengths of the streams, and of all channels
         """
         del self.all[length:]
         for core, cache in enumerate(self._cache):
@@ -131,12 +131,12 @@ class Tiles:
 
 
 def _most_banks(spec: NeuronSpec) -> int:
-    """Banks that one tile may have: as many as the result of one NC_MATMUL."""
+    """Return the banks that one tile may have: those of the result of one NC_MATMUL."""
     return max(1, min(spec.num_psum_banks, 2 * spec.matmul_max_moving // spec.psum_bank_bytes))
 
 
 def _bytes_of(partitions: int, free_shape: tuple[int, ...], dtype: str) -> int:
-    """Bytes of a tile in each partition."""
+    """Return the bytes of a tile in each partition. Raises ValueError for a wrong number of partitions."""
     if not 1 <= partitions <= NUM_PARTITIONS:
         raise ValueError(f"a tile has 1..{NUM_PARTITIONS} partitions, not {partitions}")
     return ITEM_BYTES[dtype] * prod(free_shape)

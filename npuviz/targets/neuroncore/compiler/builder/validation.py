@@ -1,6 +1,6 @@
-"""Rules between the operands of an instruction: a compiler bug must not become a wrong result.
+"""Check the operands of instructions against each other, so that compiler bugs raise errors.
 
-Checked once for every kind of instruction (operator and patterns), not for every instruction.
+Checked once for each combination of opcode and patterns, not for every instruction.
 """
 
 from collections.abc import Callable
@@ -12,18 +12,18 @@ from npuviz.targets.neuroncore.isa import ARG0, ARG1, DST, RES, SRC0, SRC1, Opco
 
 MAX_SBUF_ELEMENTS = 65536
 MAX_PSUM_ELEMENTS = 4096
-"""Elements a partition of one access, repeated ones once. Ref: ARCH2 (free size of Vector and Scalar),
+"""Most elements a partition of one access, repeated ones once. Ref: ARCH2 (free size of Vector and Scalar),
 LIB (layernorm_tkg reads 512 elements of PSUM 24 times)."""
 MIN_SEARCHED, MAX_SEARCHED = 8, 16384
-"""Elements a partition for the instructions on eight values. Ref: SDK226."""
+"""Fewest and most elements a partition for the instructions on eight values. Ref: SDK226."""
 MAX_STATISTICS = 512
-"""Elements a partition of BN_STATS. Ref: SDK226."""
+"""Most elements a partition of BN_STATS. Ref: SDK226."""
 
 Views = tuple[View | None, ...]
 
 
 def check_operands(opcode: Opcode, views: Views) -> None:
-    """Raise SimulationError, naming instruction and operands, if they do not go together."""
+    """Raise SimulationError, naming instruction and operands, if the operands do not fit each other."""
     problem = _problem(opcode, views)
     if problem:
         shown = ", ".join(repr(view) for view in views if view is not None)
@@ -54,7 +54,7 @@ def _problem(opcode: Opcode, views: Views) -> str:
 
 
 def _columns(views: Views) -> str:
-    """Values by partition, and where accumulators are read out to."""
+    """Check the operands with one value a partition: arguments, and the result of accumulators."""
     target = views[DST]
     for position in (ARG0, ARG1, RES):
         column = views[position]
@@ -86,7 +86,7 @@ def _partitions(views: Views) -> str:
 
 
 def _sizes(target: int, searched: tuple[int, int], values: int = 0) -> Callable[[Views], str]:
-    """Rule: `target` elements (0: as many as searched), a source of a range, `values` in SRC1."""
+    """Make a rule: `target` elements (0: as many as the source), source size in a range, `values` in SRC1."""
 
     def rule(views: Views) -> str:
         dst, src, other = views[DST], views[SRC0], views[SRC1]

@@ -1,1 +1,1 @@
-"""How operators are lowered: a folder or a file per family, found by their tables LOWERINGS and EPILOGUES."""
+"""Lower operators: a folder or file for each family, found by its tables LOWERINGS and EPILOGUES."""

@@ -5,7 +5,7 @@ from npuviz.targets.neuroncore.compiler.streams.emitter import MAX_INSTRUCTIONS
 
 
 def blocks(count: int, step: int) -> list[tuple[int, int]]:
-    """Half-open ranges of at most `step` that cover 0..count-1.
+    """Return the half-open ranges of at most `step` that cover 0..count-1.
 
     Raises CannotLower when they are more than an operator's instructions: each takes one at least.
     """
@@ -15,6 +15,6 @@ def blocks(count: int, step: int) -> list[tuple[int, int]]:
 
 
 def even_blocks(count: int, limit: int) -> list[tuple[int, int]]:
-    """The fewest half-open ranges of at most `limit` that cover 0..count-1, of nearly equal length."""
+    """Return the fewest half-open ranges of at most `limit` that cover 0..count-1, of nearly equal length."""
     parts = max(1, -(-count // max(1, limit)))
     return blocks(count, -(-count // parts)) if count else []

@@ -42,7 +42,7 @@ class _State:
 
 
 def lower_recurrent(b: Builder, node: Node) -> None:
-    """RNN, GRU and LSTM, any direction and layout, with peepholes and sequence lengths."""
+    """Lower RNN, GRU and LSTM, any direction and layout, with peepholes and sequence lengths."""
     require_floats(b, node.inputs[:3])
     attributes = node.attributes
     if attributes.get("clip") is not None or attributes.get("input_forget"):
@@ -59,7 +59,7 @@ def lower_recurrent(b: Builder, node: Node) -> None:
 
 
 def _text(value: object) -> str:
-    """A name of an attribute that is a list of texts."""
+    """Return a name of an attribute that is a list of texts."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -115,19 +115,19 @@ class _Direction:
             self._store(self._output(2), state.cell)
 
     def _inputs(self, step: int) -> Tiles:
-        """Inputs of a step: chunks [features, batch]."""
+        """Return the inputs of a step: chunks [features, batch]."""
         view = self.source[step]
         return panel(
             self.b, Matrix(view, False), consecutive(0, view.shape[1]), (0, self.batch), self.dtype, True
         )
 
     def _by_units(self, view: HbmView) -> list[HbmView]:
-        """[batch, units] as [units of the part, batch]."""
+        """Return [batch, units] as [units of the part, batch]."""
         turned = view.permute(1, 0)
         return [turned[u0:u1] for u0, u1 in unit_parts(self.units)]
 
     def _of_direction(self, view: HbmView) -> HbmView:
-        """[batch, units] of an initial or final state."""
+        """Return [batch, units] of an initial or final state."""
         return view[:, self.index] if self.is_batch_first else view[self.index]
 
     def _initial(self, position: int) -> Tiles:
@@ -171,7 +171,7 @@ class _Direction:
                 b.dma.store(target[part], hidden)
 
     def _mask(self, step: int, like: View) -> View:
-        """1 where a sequence of the batch is longer than `step`."""
+        """Return 1 where a sequence of the batch is longer than `step`."""
         assert self.lengths is not None
         lengths = self.b.dma.fetch(self.lengths.broadcast_to((like.partitions, self.batch)))
         mask = self.b.tiles.sbuf(like.partitions, like.shape, "uint8")
@@ -201,7 +201,7 @@ class _Direction:
         func: Activation,
         peephole: tuple[int, View] | None = None,
     ) -> View:
-        """func(sums + bias (+ peephole weight * cell)) of a gate."""
+        """Return the func(sums + bias (+ peephole weight * cell)) of a gate."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
         result = b.tiles.sbuf(u1 - u0, (self.batch,), self.dtype)
@@ -219,7 +219,7 @@ class _Direction:
         return result
 
     def _lstm(self, gates: Gates, inputs: Tiles, state: _State) -> _State:
-        """Gates in the order input, output, forget, cell; peepholes input, output, forget."""
+        """Return the gates in the order input, output, forget, cell; peepholes input, output, forget."""
         b = self.b
         sigmoid, squash, final = self.functions
         terms = self._terms(gates, inputs, state.hidden)
@@ -242,7 +242,7 @@ class _Direction:
         return new
 
     def _gru(self, gates: Gates, inputs: Tiles, state: _State) -> _State:
-        """Gates in the order update, reset, hidden."""
+        """Return the gates in the order update, reset, hidden."""
         b = self.b
         sigmoid, squash = self.functions
         terms = self._terms(gates, inputs, state.hidden)
@@ -265,7 +265,7 @@ class _Direction:
         return _State(hidden, [])
 
     def _reset_before(self, gates: Gates, inputs: Tiles, damped: Tiles, part: int) -> View:
-        """W x + R (r h) + both biases."""
+        """Return the W x + R (r h) + both biases."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
         total = b.tiles.sbuf(u1 - u0, (self.batch,), "float32")
@@ -279,7 +279,7 @@ class _Direction:
         return total
 
     def _reset_after(self, gates: Gates, inputs: Tiles, hidden: Tiles, reset: View, part: int) -> View:
-        """W x + bias + r (R h + its bias)."""
+        """Return the W x + bias + r (R h + its bias)."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
         total = b.tiles.sbuf(u1 - u0, (self.batch,), "float32")

@@ -22,12 +22,12 @@ Tiles = list[View]
 
 
 def unit_parts(units: int) -> list[tuple[int, int]]:
-    """Ranges of hidden units that fit the partitions."""
+    """Return the ranges of hidden units that fit the partitions."""
     return blocks(units, NUM_PARTITIONS)
 
 
 def function(name: str) -> Activation:
-    """The activation instruction's function of an ONNX name. Raises CannotLower."""
+    """Return the activation instruction's function of an ONNX name. Raises CannotLower."""
     try:
         return FUNCTIONS[name]
     except KeyError:
@@ -50,7 +50,7 @@ class Gates:
     unit_biases: list[Tiles]
 
     def sums(self, gate: int, terms: Sequence[tuple[Tiles, Tiles]], part: int) -> View:
-        """A PSUM tile: the sum of weights^T @ values of a gate over (chunks of weights, of values)."""
+        """Return a PSUM tile: the sum of weights^T @ values of a gate over (chunks of weights, of values)."""
         u0, u1 = unit_parts(self.units)[part]
         columns = terms[0][1][0].free_size
         bank = self.b.tiles.psum(u1 - u0, (columns,))
@@ -61,7 +61,7 @@ class Gates:
         return bank
 
     def bias(self, gate: int, part: int) -> View | float:
-        """Bias column of a gate, inputs and units together."""
+        """Return the bias column of a gate, inputs and units together."""
         return self.biases[gate][part] if self.biases else 0.0
 
 
@@ -73,7 +73,7 @@ def load_gates(
     splits_bias: bool,
     dtype: str,
 ) -> Gates:
-    """Everything of one direction in tiles of the enclosing scope.
+    """Return the everything of one direction in tiles of the enclosing scope.
 
     weights  [gates * units, inputs] and [gates * units, units];  bias [2 * gates * units]
     splits_bias  the last gate's biases of inputs and units are kept apart (GRU)

@@ -21,7 +21,7 @@ _ZERO = 1e-12
 
 
 def dft_matrix(length: int, size: int, out: int, parts: tuple[int, int], *, is_inverse: bool) -> np.ndarray:
-    """(out * parts[1], size * parts[0]) float64: a transform of real or complex numbers as pairs.
+    """Return (out * parts[1], size * parts[0]) float64: a transform of real or complex numbers as pairs.
 
     length  of the transform;  size, out  samples before and after: fewer than `length` after means one
             side, more parts before than after a real signal from one side
@@ -49,7 +49,7 @@ def dft_matrix(length: int, size: int, out: int, parts: tuple[int, int], *, is_i
 
 
 def lower_dft(b: Builder, node: Node) -> None:
-    """DFT of any axis, forwards or backwards, of one or both sides."""
+    """Lower DFT of any axis, forwards or backwards, of one or both sides."""
     to, of = arguments.target(b, node), arguments.source(b, node)
     _check_type(of)
     rank = len(of.shape)
@@ -76,7 +76,7 @@ def lower_dft(b: Builder, node: Node) -> None:
 
 
 def lower_stft(b: Builder, node: Node) -> None:
-    """STFT: overlapping frames are read by one descriptor each, weighted by the window, transformed."""
+    """Lower STFT: overlapping frames are read by one descriptor each, weighted by the window, transformed."""
     to, of = arguments.target(b, node), arguments.source(b, node)
     _check_type(of)
     step = arguments.known_ints(b, node, 1, "the step of the frames")

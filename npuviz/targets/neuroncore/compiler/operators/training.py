@@ -29,7 +29,7 @@ def _number(node: Node, name: str, default: float) -> float:
 
 
 def _regularised(b: Builder, node: Node, x: View, gradient: View) -> View:
-    """gradient + norm_coefficient * x."""
+    """Return the gradient + norm_coefficient * x."""
     made = temporary(b, x)
     factor = _number(node, "norm_coefficient", 0.0)
     b.isa.scalar_tensor_tensor(made, x, Alu.MULTIPLY, factor, Alu.ADD, gradient)
@@ -45,7 +45,7 @@ def _mixed(b: Builder, old: View, share: float, new: View, other: float | View) 
 
 
 def _moved(b: Builder, x: View, rate: View, direction: View) -> View:
-    """x - rate * direction."""
+    """Return the x - rate * direction."""
     made = temporary(b, x)
     binary(b, made, direction, rate, Alu.MULTIPLY)
     binary(b, made, x, made, Alu.SUBTRACT)
@@ -53,7 +53,7 @@ def _moved(b: Builder, x: View, rate: View, direction: View) -> View:
 
 
 def _divided_by_root(b: Builder, x: View, squares: View, epsilon: float) -> View:
-    """x / (sqrt(squares) + epsilon)."""
+    """Return the x / (sqrt(squares) + epsilon)."""
     root = temporary(b, x)
     scalar(b, root, squares, Alu.POWER, 0.5, Alu.ADD, epsilon)
     binary(b, root, x, root, Alu.DIVIDE)

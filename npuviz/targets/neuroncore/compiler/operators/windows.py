@@ -11,7 +11,7 @@ Axes = tuple[WindowAxis, WindowAxis, WindowAxis]
 
 
 def three_axes(node: Node, in_shape: Sequence[int], out_shape: Sequence[int], kernel: Sequence[int]) -> Axes:
-    """The axes of a node's windows; missing ones have one position. Raises CannotLower for more."""
+    """Return the axes of a node's windows; missing ones have one position. Raises CannotLower for more."""
     if not 1 <= len(kernel) <= MAX_AXES:
         raise CannotLower(f"{len(kernel)} spatial axes; at most {MAX_AXES}")
     depth, rows, columns = padded_axes(window_axes(node, in_shape, out_shape, kernel), MAX_AXES)

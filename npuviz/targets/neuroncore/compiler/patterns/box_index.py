@@ -15,7 +15,7 @@ _MOST_BUCKETS = 8
 
 
 def meets(a: Box, b: Box) -> bool:
-    """Whether two boxes share a byte."""
+    """Return whether two boxes share a byte."""
     return a[2] < b[3] and b[2] < a[3] and a[0] < b[1] and b[0] < a[1]
 
 
@@ -44,7 +44,7 @@ class BoxIndex(Generic[Key]):
                 del group[key]
 
     def meeting(self, box: Box) -> list[Key]:
-        """Keys whose boxes share a byte with this one."""
+        """Return the keys whose boxes share a byte with this one."""
         boxes = self._boxes
         rows, pieces = _pieces(box)
         if len(rows) * len(pieces) >= len(boxes):

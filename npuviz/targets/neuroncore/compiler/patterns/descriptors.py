@@ -31,12 +31,12 @@ class Side:
 
 
 def hbm_side(view: HbmView) -> Side:
-    """A pattern of a variable."""
+    """Return a pattern of a variable."""
     return Side(view.variable, view.offset, view.dtype, view.itemsize, view.shape, view.steps)
 
 
 def sbuf_side(view: View, partition_bytes: int) -> Side:
-    """A pattern of SBUF; its first dimension is the partition."""
+    """Return a pattern of SBUF; its first dimension is the partition."""
     if view.space != Space.SBUF:
         raise SimulationError(f"{view!r}: DMA moves to and from SBUF only")
     item = view.itemsize
@@ -51,7 +51,7 @@ def sbuf_side(view: View, partition_bytes: int) -> Side:
 
 
 def descriptors(to: Side, source: Side, op: DescriptorOp = "copy") -> tuple[Descriptor, ...]:
-    """The movement element by element; both sides have the same shape.
+    """Return the movement element by element; both sides have the same shape.
 
     Patterns of more than four dimensions are cut into several descriptors. Raises SimulationError for
     absurdly many.
@@ -77,7 +77,7 @@ def descriptors(to: Side, source: Side, op: DescriptorOp = "copy") -> tuple[Desc
 
 
 def transposition(to: Side, source: Side) -> Descriptor:
-    """`to` [columns, rows] = `source` [rows, columns] by the DMA engines' transpose."""
+    """Return `to` [columns, rows] = `source` [rows, columns] by the DMA engines' transpose."""
     columns, rows = to.shape
     accesses = [
         _access(each, _entries([*zip(each.shape, each.steps, strict=True)], 1, each.item), 0)
@@ -88,7 +88,7 @@ def transposition(to: Side, source: Side) -> Descriptor:
 
 
 def _entries(dims: Sequence[tuple[int, ...]], side: int, item: int) -> list[tuple[int, int]]:
-    """(size, step) of a side, outermost first, the last one counting bytes."""
+    """Return (size, step) of a side, outermost first, the last one counting bytes."""
     found = merged([*((dim[0], dim[side]) for dim in dims), (item, 1)])
     if not found:
         return [(item, 1)]

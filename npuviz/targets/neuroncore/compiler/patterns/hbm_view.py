@@ -11,7 +11,7 @@ _ITEM_BYTES: dict[str, int] = {}
 
 
 def item_bytes(dtype: str) -> int:
-    """Bytes of an element of a type of npuviz.program.dtypes in HBM."""
+    """Return the bytes of an element of a type of npuviz.program.dtypes in HBM."""
     found = _ITEM_BYTES.get(dtype)
     if found is None:
         found = _ITEM_BYTES[dtype] = numpy_dtype(dtype).itemsize
@@ -55,28 +55,28 @@ class HbmView:
         return prod(self.shape)
 
     def __getitem__(self, key: object) -> "HbmView":
-        """Numpy basic slicing, negative steps too."""
+        """Return the numpy basic slicing, negative steps too."""
         items = key if isinstance(key, tuple) else (key,)
         offset, shape, steps = strides.sliced(self.shape, self.steps, items)
         return self._with(shape, steps, self.offset + offset)
 
     def reshape(self, *shape: int) -> "HbmView":
-        """The same elements in another shape (one may be -1). Raises ValueError if not a view."""
+        """Return the same elements in another shape (one may be -1). Raises ValueError if not a view."""
         new = strides.resolved_shape(self.num_elements, shape)
         return self._with(new, strides.reshaped_steps(self.shape, self.steps, new))
 
     def flatten(self) -> "HbmView":
-        """The elements in one dimension. Raises ValueError if not a view."""
+        """Return the elements in one dimension. Raises ValueError if not a view."""
         return self.reshape(self.num_elements)
 
     def permute(self, *axes: int) -> "HbmView":
-        """The dimensions in another order."""
+        """Return the dimensions in another order."""
         if sorted(axes) != list(range(len(self.shape))):
             raise ValueError(f"{axes} is no order of {len(self.shape)} dimensions")
         return self._with(tuple(self.shape[axis] for axis in axes), tuple(self.steps[axis] for axis in axes))
 
     def broadcast_to(self, shape: Sequence[int]) -> "HbmView":
-        """Repeated to `shape` by numpy's rules. Raises ValueError if they forbid it."""
+        """Return the repeated to `shape` by numpy's rules. Raises ValueError if they forbid it."""
         wanted = tuple(shape)
         extra = len(wanted) - len(self.shape)
         if extra < 0 or any(
@@ -90,7 +90,7 @@ class HbmView:
         return self._with(wanted, (*(0,) * extra, *steps))
 
     def bitcast(self, dtype: str) -> "HbmView":
-        """The same bytes as another type; another size needs a dense innermost dimension that fits."""
+        """Return the same bytes as another type; another size needs a dense innermost dimension that fits."""
         old, new = self.itemsize, item_bytes(dtype)
         shape, steps = bitcast_dims(self.shape, self.steps, old, new, in_bytes=True)
         return HbmView(self.variable, self.offset, dtype, shape, steps)

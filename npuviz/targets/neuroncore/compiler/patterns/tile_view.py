@@ -81,7 +81,9 @@ class View:
         return dims[-1][1] if dims else 1
 
     def __getitem__(self, key: object) -> "View":
-        """Basic slicing over (partition, *free); an int keeps a partition (of one) but drops a free dim."""
+        """Return the basic slicing over (partition, *free); an int keeps a partition (of one) but drops a
+        free dim.
+        """
         items = strides.expanded_key(key if isinstance(key, tuple) else (key,), len(self.shape) + 1)
         first = items[0]
         if isinstance(first, slice):
@@ -104,12 +106,14 @@ class View:
         )
 
     def reshape(self, *free: int) -> "View":
-        """Other free dimensions of the same elements (one may be -1). Raises ValueError if not a view."""
+        """Return the other free dimensions of the same elements (one may be -1). Raises ValueError if not a
+        view.
+        """
         shape = strides.resolved_shape(self.free_size, free)
         return self._with(shape, strides.reshaped_steps(self.shape, self.steps, shape))
 
     def permute(self, *free_axes: int) -> "View":
-        """The free dimensions in another order: axis 0 is the first free dimension."""
+        """Return the free dimensions in another order: axis 0 is the first free dimension."""
         if sorted(free_axes) != list(range(len(self.shape))):
             raise ValueError(f"{free_axes} is no order of {len(self.shape)} free dimensions")
         return self._with(
@@ -129,7 +133,7 @@ class View:
         return self._with(free, tuple(steps))
 
     def bitcast(self, dtype: str) -> "View":
-        """The same bytes as another type; another size needs a dense innermost dimension that fits."""
+        """Return the same bytes as another type; another size needs a dense innermost dimension that fits."""
         old, new = ITEM_BYTES[self.dtype], ITEM_BYTES[dtype]
         shape, steps = bitcast_dims(self.shape, self.steps, old, new)
         return View(self.tile, self.partition, self.partitions, self.address, dtype, shape, steps)
@@ -140,7 +144,7 @@ class View:
     # What the builder asks ----------------------------------------------------------------------
 
     def box(self) -> tuple[int, int, int, int]:
-        """(first partition, end partition, first byte, end byte) that the elements lie in."""
+        """Return (first partition, end partition, first byte, end byte) that the elements lie in."""
         found = self._box
         if found is None:
             item = ITEM_BYTES[self.dtype]
@@ -154,14 +158,14 @@ class View:
         return found
 
     def packed(self) -> bytes:
-        """The operand as isa.OPERAND_DTYPE. Raises SimulationError if the engines cannot have it."""
+        """Return the operand as isa.OPERAND_DTYPE. Raises SimulationError if the engines cannot have it."""
         found = self._packed
         if found is None:
             found = self._packed = self._pack()
         return found
 
     def for_reduction(self, num_inner: int) -> tuple["View", int]:
-        """The pattern with its `num_inner` innermost dimensions encoded apart from the others.
+        """Return the pattern with its `num_inner` innermost dimensions encoded apart from the others.
 
         Returns it and how many encoded dimensions the inner ones take.
         """
@@ -173,7 +177,7 @@ class View:
         return copy, len(inner)
 
     def packed_as(self, dims: strides.Dims) -> bytes:
-        """The operand with the same elements in the same order in at most four given dimensions."""
+        """Return the operand with the same elements in the same order in at most four given dimensions."""
         return self._pack(dims)
 
     def _pack(self, dims: strides.Dims | None = None) -> bytes:
@@ -216,7 +220,9 @@ class View:
 
 
 def packed_pattern(dims: strides.Dims) -> bytes:
-    """Sizes and steps as an operand of isa.Space.PATTERN (at most four dimensions, outermost first)."""
+    """Return the sizes and steps as an operand of isa.Space.PATTERN (at most four dimensions, outermost
+    first).
+    """
     if len(dims) > 4 or any(size > MAX_SIZE or not MIN_STEP <= step <= MAX_STEP for size, step in dims):
         raise SimulationError(f"{dims} does not fit a pattern of four 16-bit sizes and steps")
     missing = 4 - len(dims)
@@ -226,7 +232,7 @@ def packed_pattern(dims: strides.Dims) -> bytes:
 
 
 def packed_order(order: Sequence[int]) -> bytes:
-    """The 32 bytes of a shuffle's order as two operands of isa.Space.PATTERN."""
+    """Return the 32 bytes of a shuffle's order as two operands of isa.Space.PATTERN."""
     if len(order) != 32 or any(not 0 <= each <= 255 for each in order):
         raise SimulationError(f"a shuffle names 32 partitions (255: kept), found {list(order)}")
     data = bytes(order)
@@ -237,7 +243,7 @@ def packed_order(order: Sequence[int]) -> bytes:
 def bitcast_dims(
     shape: tuple[int, ...], steps: tuple[int, ...], old: int, new: int, in_bytes: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and steps when elements of `old` bytes are taken as elements of `new` bytes.
+    """Return the shape and steps when elements of `old` bytes are taken as elements of `new` bytes.
 
     in_bytes  whether steps count bytes, not elements
     Raises ValueError where the innermost dimension is not dense or does not divide.

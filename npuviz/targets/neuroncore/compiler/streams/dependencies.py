@@ -31,7 +31,7 @@ class Tracker:
         self.certain: list[list[tuple[int, ...]]] = [[] for _ in range(num_channels)]
 
     def length(self, channel: int) -> int:
-        """Positions given out on a channel so far."""
+        """Return the positions given out on a channel so far."""
         return len(self.certain[channel])
 
     # Dependencies --------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ class Tracker:
         own: int,
         accumulates: bool = False,
     ) -> dict[int, int]:
-        """channel -> done up to: what the next instruction of `engine` must wait for.
+        """Return the channel -> done up to: what the next instruction of `engine` must wait for.
 
         own          channel on which the work completes (the engine, or the queue of its transfer): anti
                      dependencies within it hold by themselves
@@ -64,7 +64,7 @@ class Tracker:
         return needs
 
     def pruned(self, engine: int, needs: dict[int, int]) -> list[tuple[int, int]]:
-        """The waits (channel, done up to) that imply all `needs`; the engine then knows them all."""
+        """Return the waits (channel, done up to) that imply all `needs`; the engine then knows them all."""
         known = self.known[engine]
         if not needs:
             return []

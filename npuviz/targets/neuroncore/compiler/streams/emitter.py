@@ -34,12 +34,12 @@ Relay = Callable[[], tuple[int, tuple[Descriptor, ...]]]
 
 
 def floats(first: float = 0.0, second: float = 0.0, third: float = 0.0) -> bytes:
-    """Immediates as fp32."""
+    """Return the immediates as fp32."""
     return _FLOATS.pack(first, second, third)
 
 
 def immediates(values: tuple[float, float, float], integer: bool) -> bytes:
-    """Immediates as fp32, or as int32 bit patterns (values of uint32 wrap)."""
+    """Return the immediates as fp32, or as int32 bit patterns (values of uint32 wrap)."""
     if not integer:
         return _FLOATS.pack(*values)
     return b"".join((int(value) & 0xFFFFFFFF).to_bytes(4, "little") for value in values)
@@ -118,19 +118,19 @@ class Emitter:
         self.watch: Callable[[], None] | None = None
 
     def core_of(self, channel: int) -> int:
-        """The core that a channel belongs to; the host belongs to core 0."""
+        """Return the core that a channel belongs to; the host belongs to core 0."""
         if channel > self.host:
             return self.queue_sets[(channel - self.first_trigger) % len(self.queue_sets)].core
         return 0 if channel == self.host else channel // NUM_ENGINES
 
     def engine_of(self, channel: int) -> Engine:
-        """The engine whose program holds the instructions of a channel."""
+        """Return the engine whose program holds the instructions of a channel."""
         if channel > self.host:
             return Engine(self.queue_sets[channel - self.first_trigger].owner)
         return Engine.HOST if channel == self.host else Engine(channel % NUM_ENGINES)
 
     def queue_channel(self, queue: int) -> int:
-        """The channel of a queue set."""
+        """Return the channel of a queue set."""
         return self.first_queue + queue
 
     def instruction(
@@ -316,7 +316,7 @@ class Emitter:
     # Taking back ----------------------------------------------------------------------------------
 
     def mark(self) -> Mark:
-        """Where the program is now."""
+        """Return where the program is now."""
         tracker = self.tracker
         return Mark(
             tuple(len(stream.heads) for stream in self.streams),
@@ -355,7 +355,8 @@ class Emitter:
 
 
 def _operands(views: Sequence[View | None]) -> tuple[bytes, list[Access], list[Access], bool]:
-    """Operands in the order of their positions: packed, what is read, what is written, and whether every byte
+    """Return the operands in the order of their positions: packed, what is read, what is written, and
+    whether every byte
     of the written boxes is. Copies that tiles hold of what is written are forgotten."""
     packed, reads, writes, is_whole = b"", list[Access](), list[Access](), True
     for index, view in enumerate(views):

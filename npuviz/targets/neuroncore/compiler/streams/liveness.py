@@ -31,7 +31,7 @@ class Work:
 
 
 def unread(works: Sequence[Work | None], kept: Collection[int]) -> frozenset[int]:
-    """Calls whose results nobody reads, and those that only such calls read.
+    """Return the calls whose results nobody reads, and those that only such calls read.
 
     works  in program order; None touches nothing
     kept   `id` of regions that are read after the end
@@ -60,7 +60,7 @@ def unread(works: Sequence[Work | None], kept: Collection[int]) -> frozenset[int
 
 
 def is_dense(box: Box, num_bytes: int) -> bool:
-    """Whether so many bytes, none of them twice, fill a box."""
+    """Return whether so many bytes, none of them twice, fill a box."""
     p0, p1, b0, b1 = box
     return num_bytes == (p1 - p0) * (b1 - b0)
 
@@ -92,7 +92,7 @@ class _Wanted:
             self._limit()
 
     def meets(self, box: Box) -> bool:
-        """Whether any byte of a box is read."""
+        """Return whether any byte of a box is read."""
         p0, p1, b0, b1 = box
         if not self.many:
             return any(q0 < p1 and p0 < q1 and c0 < b1 and b0 < c1 for q0, q1, c0, c1 in self.few)
@@ -116,7 +116,7 @@ def _is_within(ends: Sequence[int], begin: int, end: int) -> bool:
 
 
 def _without(boxes: list[Box], box: Box) -> list[Box]:
-    """Boxes less another: what is left of each is at most four boxes."""
+    """Return the boxes less another: what is left of each is at most four boxes."""
     p0, p1, b0, b1 = box
     left: list[Box] = []
     for q0, q1, c0, c1 in boxes:

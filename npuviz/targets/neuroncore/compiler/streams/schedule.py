@@ -16,7 +16,7 @@ QUEUE_DEPTH = 48
 
 
 def start_times(emitter: Emitter, spec: NeuronSpec, rows: list[np.ndarray]) -> list[np.ndarray]:
-    """Estimated start of every instruction in base cycles, by stream: rising, (n,) int64.
+    """Return the estimated start of every instruction in base cycles, by stream: rising, (n,) int64.
 
     rows  instructions of each stream
     """
@@ -48,7 +48,7 @@ def start_times(emitter: Emitter, spec: NeuronSpec, rows: list[np.ndarray]) -> l
 
 
 def _durations(spec: NeuronSpec, rows: list[np.ndarray]) -> tuple[list[list[int]], list[list[int]]]:
-    """Base cycles of issue and of latency, by stream."""
+    """Return the base cycles of issue and of latency, by stream."""
     busy: list[list[int]] = []
     later: list[list[int]] = []
     for each in rows:
@@ -58,7 +58,9 @@ def _durations(spec: NeuronSpec, rows: list[np.ndarray]) -> tuple[list[list[int]
 
 
 def transfer_cycles(emitter: Emitter, spec: NeuronSpec) -> list[int]:
-    """Base cycles of each transfer on a queue set of its own: those of the engine that has most to do."""
+    """Return the base cycles of each transfer on a queue set of its own: those of the engine that has most
+    to do.
+    """
     found: list[int] = []
     for transfer in emitter.transfers:
         rings = emitter.queue_sets[transfer.queue].num_queues

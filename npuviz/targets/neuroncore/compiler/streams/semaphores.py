@@ -70,7 +70,7 @@ class SemaphorePlan:
             following[core] += 1
 
     def remote(self, channel: int, core: int) -> tuple[int, ...]:
-        """Semaphores of the other core that a queue set of `core` increments."""
+        """Return the semaphores of the other core that a queue set of `core` increments."""
         other = self.number.get((channel, 1 - core))
         return () if other is None else (other,)
 

@@ -1,1 +1,1 @@
-"""Convolutions: inputs and weights on chip, loops over blocks, transposed and deformable ones."""
+"""Lower convolutions, also transposed and deformable ones."""

@@ -1,4 +1,4 @@
-"""Conv: any kernel, stride, dilation and padding, groups, one to three dimensions."""
+"""Lower Conv with any kernel, stride, dilation, padding and groups, in one to three dimensions."""
 
 from collections.abc import Sequence
 from math import prod
@@ -35,12 +35,12 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView, item_b
 
 
 def lower_conv(b: Builder, node: Node) -> None:
-    """Conv."""
+    """Lower Conv."""
     conv_group(b, node, ())
 
 
 def conv_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
-    """A Conv and element-wise operators on its result."""
+    """Lower a Conv and element-wise operators on its result."""
     present = [tensor for tensor in node.inputs if tensor >= 0]
     require_floats(b, present)
     result = followers[-1].outputs[0] if followers else node.outputs[0]
@@ -60,10 +60,10 @@ def emit_convolution(
     epilogue: Epilogue | Requantize,
     name: str,
 ) -> None:
-    """Convolve [N, C, spatial...] with [M, C / groups, spatial...]; what is stored comes as an array.
+    """Convolve [N, C, spatial...] with [M, C / groups, spatial...]; constants are given as arrays.
 
     The windows are those of the node's attributes; the result is the tensor of the epilogue.
-    name  of the weights
+    name  name of the weights
     """
     out = b.hbm[epilogue.result]
     kernel = weights.shape[2:]
@@ -103,7 +103,7 @@ def emit_convolution(
 
 
 def stored_or_live(b: Builder, tensor: int) -> HbmView | np.ndarray:
-    """A tensor's values if they are known when compiling, else its home."""
+    """Return a tensor's values if they are known when compiling, else its home."""
     known = b.graph.constants.get(tensor)
     return b.hbm[tensor] if known is None else known
 
@@ -119,7 +119,9 @@ def _bias(b: Builder, bias: HbmView | np.ndarray | None, channels: Channels, nam
 def _flat_if_pointwise(
     b: Builder, source: HbmView, axes: Axes, channels: Channels, dtype: str
 ) -> tuple[HbmView, Axes]:
-    """[N, C, planes, rows, columns]; all positions in one row where the kernel is 1 and the plane fits."""
+    """Return source [N, C, planes, rows, columns] and axes; if pointwise and small, with one row of
+    positions.
+    """
     shape = (*source.shape[:2], *(axis.size for axis in axes))
     is_pointwise = all((a.kernel, a.stride, a.before) == (1, 1, 0) and a.out == a.size for a in axes)
     count = prod(shape[2:])
@@ -138,7 +140,7 @@ def _weights(
     packing: Packing | None,
     kind: tuple[str, str],
 ) -> tuple[Weights, Channels]:
-    """The weights as PE takes them, and the channels as it then sees them; kind is (dtype, name)."""
+    """Return the weights in the layout of PE, and the channels in it; kind is (dtype, name)."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     if not isinstance(weights, np.ndarray):
         view = weights.reshape(weights.shape[0], channels.inputs * taps)

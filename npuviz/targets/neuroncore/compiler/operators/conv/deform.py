@@ -1,4 +1,4 @@
-"""DeformConv: every tap reads bilinear samples at places of its own; PE sums taps and channels."""
+"""Lower DeformConv: each tap samples bilinearly at its offsets; PE sums taps and channels."""
 
 from dataclasses import dataclass
 from math import prod
@@ -31,12 +31,12 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 _BANK_ELEMENTS = 512
 _MAX_BANKS = 6
-"""PSUM banks that sums of all output channels of a group may take; the others turn over."""
+"""Most PSUM banks for the sums of a group's output channels; the other banks are for transposes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Deformed:
-    """One node: tensors as [images, channels, positions].
+    """One DeformConv node, with tensors as [images, channels, positions].
 
     offsets  [images, offset groups, taps, 2, positions];  mask  likewise without the 2, or None
     """
@@ -53,7 +53,7 @@ class _Deformed:
 
 
 def lower_deform_conv(b: Builder, node: Node) -> None:
-    """DeformConv with groups, offset groups, mask and bias; two spatial axes."""
+    """Lower DeformConv with groups, offset groups, mask and bias; two spatial axes."""
     inputs = [*node.inputs, -1, -1, -1]
     require_floats(b, [tensor for tensor in node.inputs if tensor >= 0])
     source, out = b.hbm[inputs[0]], b.hbm[node.outputs[0]]
@@ -91,7 +91,7 @@ def lower_deform_conv(b: Builder, node: Node) -> None:
 
 
 def _places(height: WindowAxis, width: WindowAxis) -> np.ndarray:
-    """[taps, 2, positions]: row and column that a tap reads where its offset is 0."""
+    """Return the row and column that each tap reads if its offset is 0, [taps, 2, positions]."""
     found = np.zeros((height.kernel, width.kernel, 2, height.out, width.out), np.float32)
     for index, axis in enumerate((height, width)):
         taps = np.arange(axis.kernel) * axis.dilation - axis.before
@@ -118,7 +118,7 @@ def _block(
     columns: tuple[int, int],
     result: tuple[HbmView, HbmView | None],
 ) -> None:
-    """All output channels of a group for a range of positions."""
+    """Compute all output channels of a group for a range of positions."""
     b, channels, weights = problem.b, problem.channels, problem.weights
     count = columns[1] - columns[0]
     first = group * channels.inputs
@@ -157,7 +157,7 @@ def _sampled(
     channels: tuple[int, int],
     columns: tuple[int, int],
 ) -> View:
-    """What a tap reads of some channels: [channels, positions]."""
+    """Sample what a tap reads of a range of channels, [channels, positions]."""
     b = problem.b
     part = slice(*columns)
     neighbours = [
@@ -177,7 +177,7 @@ def _sampled(
 def _place(
     problem: _Deformed, image: int, at: tuple[int, int], channels: tuple[int, int], part: slice
 ) -> View:
-    """Row (or column) that a tap reads, by channel and position: [channels, positions]."""
+    """Compute the rows (or columns) that a tap reads, [channels, positions]."""
     b = problem.b
     moved = _by_group(problem, problem.offsets[image, :, at[0], at[1], part], channels)
     still = problem.places[at[0], at[1], part]
@@ -190,7 +190,7 @@ def _place(
 
 
 def _by_group(problem: _Deformed, values: HbmView, channels: tuple[int, int]) -> View:
-    """[offset groups, positions] spread to a range of channels."""
+    """Load [offset groups, positions] and repeat it for a range of channels."""
     b = problem.b
     each = problem.source.shape[1] // values.shape[0]
     tile = b.tiles.sbuf(channels[1] - channels[0], (values.shape[1],), "float32")

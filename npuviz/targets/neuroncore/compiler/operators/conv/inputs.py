@@ -1,4 +1,4 @@
-"""Inputs of convolutions on chip, and which part each tap reads. No im2col: taps are strided views."""
+"""Load inputs of convolutions, and find the strided view that each tap reads (no im2col)."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 MAX_PACKED_CHANNELS = 32
-"""Input channels up to which kernel rows share the partitions with them."""
+"""Most input channels for which kernel rows are put on partitions too."""
 Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Outputs [planes) x [rows) x [columns) of a convolution."""
+    """A box of outputs of a convolution: half-open ranges of planes, rows and columns."""
 
     planes: Range
     rows: Range
@@ -33,11 +33,13 @@ class Box:
         return d1 - d0, r1 - r0, w1 - w0
 
     def of(self, tensor: HbmView) -> HbmView:
-        """The box of a tensor [channels, planes, rows, columns]."""
+        """Return the box of a tensor [channels, planes, rows, columns]."""
         return tensor[:, slice(*self.planes), slice(*self.rows), slice(*self.columns)]
 
     def inputs(self, axes: Axes) -> tuple[Range, Range, Range]:
-        """Inputs that the outputs read; all of an axis whose outputs are all in the box."""
+        """Return the ranges of inputs that the outputs read; the whole axis if the box has all its
+        outputs.
+        """
         return (
             _inputs(axes[0], self.planes),
             _inputs(axes[1], self.rows),
@@ -49,8 +51,8 @@ class Box:
 class Tap:
     """One matmul: weights `index` of input part `part` times `moving`, added to part of an output box.
 
-    rows, columns  of the box, from its start
-    is_full        it covers the whole box
+    rows, columns  the part of the box, from its start
+    is_full        whether the part is the whole box
     """
 
     part: int
@@ -63,7 +65,7 @@ class Tap:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Views of the parts [channels, planes, rows, columns], and the positions of their first elements."""
+    """Loaded input parts [channels, planes, rows, columns], and the position of their first element."""
 
     views: list[View]
     plane: int
@@ -73,23 +75,23 @@ class Loaded:
 
 def _inputs(axis: WindowAxis, outputs: Range) -> Range:
     found = axis.inputs(*outputs)
-    # A whole axis is what the operator before left on chip.
+    # The whole axis, because the operator before may have left that on chip.
     return (0, axis.size) if outputs == (0, axis.out) and found[0] < found[1] else found
 
 
 def step_slice(first: int, count: int, stride: int) -> slice:
-    """`count` positions from `first`, `stride` apart."""
+    """Return a slice of `count` positions from `first`, `stride` apart."""
     return slice(first, first + (count - 1) * stride + 1, stride)
 
 
 class DirectInput:
-    """Channels on partitions, planes as they are; borders by leaving out outputs without data."""
+    """Inputs with channels on partitions; at borders, taps leave out the outputs that read padding."""
 
     def __init__(self, b: Builder, source: HbmView, axes: Axes, channels: Channels, dtype: str) -> None:
         self.b, self.source, self.axes, self.channels, self.dtype = b, source, axes, channels, dtype
 
     def load(self, image: int, group: int, box: Box) -> Loaded:
-        """What the outputs of a box read."""
+        """Load the inputs that the outputs of a box read."""
         planes, rows, columns = box.inputs(self.axes)
         if planes[0] == planes[1] or rows[0] == rows[1] or columns[0] == columns[1]:
             return Loaded([], 0, 0, 0)
@@ -101,7 +103,7 @@ class DirectInput:
         return Loaded(views, planes[0], rows[0], columns[0])
 
     def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
-        """Matmuls of a box of one plane, one that covers it first if there is any."""
+        """Return the matmuls of a box of one plane; first one that covers the box, if there is any."""
         found: list[Tap] = []
         depth, height, width = self.axes
         for plane in range(depth.kernel):
@@ -146,16 +148,18 @@ class Packing:
 
     @property
     def taps(self) -> int:
-        """Groups of kernel columns: matmuls for an output box."""
+        """Number of groups of kernel columns, which is the number of matmuls of an output box."""
         return -(-self.axes[2].kernel // self.columns)
 
     def width(self, outputs: int) -> int:
-        """Positions of a row for so many output columns."""
+        """Return the positions of a row that `outputs` output columns need."""
         axis = self.axes[2]
         return (self.taps - 1) * self.columns * axis.dilation + (outputs - 1) * axis.stride + 1
 
     def valid(self, shift: int, outputs: Range) -> Span:
-        """Positions of a row for a range of output columns that hold input columns of a shift."""
+        """Return the positions of a row that hold input columns, for a range of output columns and a
+        shift.
+        """
         axis = self.axes[2]
         source = outputs[0] * axis.stride - axis.before + shift * axis.dilation
         first = max(0, -source)
@@ -163,7 +167,7 @@ class Packing:
         return Span(first, max(first, end), source + first)
 
     def weights(self, array: np.ndarray) -> np.ndarray:
-        """[outputs, inputs, kernel rows, kernel columns] as [outputs, partitions, taps]."""
+        """Convert weights [outputs, inputs, kernel rows, kernel columns] to [outputs, partitions, taps]."""
         outputs, inputs, rows, columns = array.shape
         missing = self.taps * self.columns - columns
         if missing:
@@ -173,7 +177,7 @@ class Packing:
 
 
 def choose_packing(axes: Axes, channels: Channels, item: int, spec: NeuronSpec) -> Packing | None:
-    """The packing that is done first, taking PE and DMA to work side by side; None if none fits.
+    """Return the packing that takes the least time if PE and DMA work in parallel; None if none fits.
 
     Each further column saves matmuls and loads the input once more.
     """
@@ -201,14 +205,14 @@ def choose_packing(axes: Axes, channels: Channels, item: int, spec: NeuronSpec) 
 
 
 class PackedInput:
-    """Few channels: a Packing of them, so that PE sums several taps at once."""
+    """Inputs with few channels, packed (Packing) so that PE sums several taps at once."""
 
     def __init__(self, b: Builder, source: HbmView, packing: Packing, inputs: int, dtype: str) -> None:
         self.b, self.source, self.packing, self.dtype = b, source, packing, dtype
         self.inputs = inputs
 
     def load(self, image: int, group: int, box: Box) -> Loaded:
-        """A tile [shifts * kernel rows * channels, 1, output rows, positions]."""
+        """Load a tile [shifts * kernel rows * channels, 1, output rows, positions]."""
         del group
         packing = self.packing
         height = packing.axes[1]
@@ -231,7 +235,7 @@ class PackedInput:
         return Loaded([tile], 0, box.rows[0], box.columns[0])
 
     def _clear(self, tile: View, spans: list[Span], box: Box) -> None:
-        """Zeros where some partition has no input."""
+        """Write zeros where some partition has no input."""
         count = box.rows[1] - box.rows[0]
         top = max(span.first - box.rows[0] if span.count else count for span in spans)
         bottom = max(box.rows[1] - span.end if span.count else count for span in spans)
@@ -250,7 +254,7 @@ class PackedInput:
                 self.b.isa.memset(part, 0.0)
 
     def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
-        """Matmuls of a box: one per group of kernel columns, each covering it."""
+        """Return the matmuls of a box, one for each group of kernel columns; each covers the box."""
         width = self.packing.axes[2]
         rows = slice(box.rows[0] - loaded.row, box.rows[1] - loaded.row)
         whole = ((0, box.shape[1]), (0, box.shape[2]))

@@ -1,4 +1,4 @@
-"""The loops of a convolution: blocks of outputs that fit on chip, PSUM banks, epilogue, stores."""
+"""Emit the loops of a convolution: boxes of outputs that fit on chip, PSUM banks, epilogue, stores."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ Shape5 = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
-    """What the loops need.
+    """The operands and boxes of one convolution.
 
-    out      the result as [images, channels, planes, rows, columns], which is `shape`
-    input_boxes  outputs whose inputs are loaded together
+    out          the result, of `shape` [images, channels, planes, rows, columns]
+    input_boxes  boxes of outputs whose inputs are loaded together
     """
 
     b: Builder
@@ -39,7 +39,7 @@ class Convolution:
     input_boxes: list[Box]
 
     def run(self) -> None:
-        """Emit everything."""
+        """Emit all loops."""
         whole = self._whole_output_fits()
         for image in range(self.shape[0]):
             for group in range(self.channels.groups):
@@ -56,7 +56,7 @@ class Convolution:
         return size <= self.b.spec.sbuf_usable_bytes // 3
 
     def _one_box(self, image: int, group: int, box: Box) -> None:
-        """Outputs of one box, all channels: every tile is stored when it is full."""
+        """Emit all output channels of one box; store each tile when it is full."""
         with self.b.tiles.scope():
             loaded = self.source.load(image, group, box)
             for block, (m0, m1) in enumerate(self.weights.parts):
@@ -70,7 +70,9 @@ class Convolution:
                             self.b.dma.store(self._part(self.out, image, channels, box), tile)
 
     def _collected(self, image: int, group: int) -> None:
-        """Outputs of all boxes of an image, stored together: the next operator then finds them whole."""
+        """Emit all boxes of an image, and store them together, so that the next operator finds whole
+        tiles.
+        """
         with self.b.tiles.scope():
             whole = Box((0, self.shape[2]), (0, self.shape[3]), (0, self.shape[4]))
             tiles: dict[int, View] = {}
@@ -136,7 +138,7 @@ class Convolution:
 
 
 def bank_boxes(box: Box) -> list[Box]:
-    """Parts of a box of outputs that fit a PSUM bank: rows of one plane."""
+    """Divide a box of outputs into parts that fit a PSUM bank: rows of one plane."""
     width = box.columns[1] - box.columns[0]
     height = box.rows[1] - box.rows[0]
     rows = even_blocks(height, max(1, BANK_ELEMENTS // width))
@@ -156,9 +158,9 @@ def bank_boxes(box: Box) -> list[Box]:
 def input_boxes(
     axes: Axes, parts: int, item: int, limits: tuple[int, int], packing: Packing | None
 ) -> list[Box]:
-    """Boxes of outputs whose inputs (`parts` views, or one of a packing) fit.
+    """Divide the outputs into boxes whose inputs (`parts` views, or one of a packing) fit on chip.
 
-    limits  bytes a partition of the inputs, and of an output tile
+    limits  most bytes a partition of the inputs, and of an output tile
     """
 
     def fits(counts: list[int]) -> bool:
@@ -172,7 +174,7 @@ def input_boxes(
     counts = [axis.out for axis in axes]
     for index in range(len(axes)):
         if index == 1:
-            # Many rows are worth a closer look, as they are loaded again at the border of two boxes.
+            # Rows at the border of two boxes are loaded twice, so find the largest number that fits.
             planes, most, columns = counts
             counts[1] = max(
                 1, bisect_left(range(most), True, key=lambda n: not fits([planes, n + 1, columns]))

@@ -1,4 +1,4 @@
-"""ConvTranspose: every tap adds to its own positions of the output, strided in PSUM."""
+"""Lower ConvTranspose: each tap adds to a strided view of the outputs in PSUM."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One axis: input i adds by tap k to output i * stride + k * dilation - before."""
+    """One axis: tap k of input i adds to output i * stride + k * dilation - before."""
 
     size: int
     out: int
@@ -33,14 +33,16 @@ class Spread:
     before: int = 0
 
     def span(self, tap: int, begin: int, end: int) -> tuple[Span, int]:
-        """Inputs [first, end) of a tap that reach outputs [begin, end); and the first such output."""
+        """Return the inputs [first, end) whose tap reaches outputs [begin, end), and the first such
+        output.
+        """
         shift = tap * self.dilation - self.before
         first = max(0, -((shift - begin) // self.stride))
         last = min(self.size, -((shift - end) // self.stride))
         return Span(first, max(first, last), first), first * self.stride + shift
 
     def inputs(self, begin: int, end: int) -> Range:
-        """Half-open range of inputs that reach outputs [begin, end)."""
+        """Return the half-open range of inputs that reach outputs [begin, end)."""
         spans = [self.span(tap, begin, end)[0] for tap in range(self.kernel)]
         used = [span for span in spans if span.count]
         if not used:
@@ -52,12 +54,12 @@ Axes = tuple[Spread, Spread, Spread]
 
 
 def lower_conv_transpose(b: Builder, node: Node) -> None:
-    """ConvTranspose."""
+    """Lower ConvTranspose."""
     conv_transpose_group(b, node, ())
 
 
 def conv_transpose_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
-    """A ConvTranspose and element-wise operators on its result."""
+    """Lower a ConvTranspose and element-wise operators on its result."""
     present = [tensor for tensor in node.inputs if tensor >= 0]
     require_floats(b, present)
     result = followers[-1].outputs[0] if followers else node.outputs[0]
@@ -66,7 +68,7 @@ def conv_transpose_group(b: Builder, node: Node, followers: Sequence[Node]) -> N
 
 
 def spread_axes(node: Node, in_shape: Sequence[int], out_shape: Sequence[int], kernel: Sequence[int]) -> Axes:
-    """Axes of a ConvTranspose. Raises CannotLower for more than three."""
+    """Return the axes of a ConvTranspose. Raises CannotLower for more than three."""
     rank = len(kernel)
     if not 1 <= rank <= MAX_AXES:
         raise CannotLower(f"{rank} spatial axes")
@@ -90,7 +92,7 @@ def spread_axes(node: Node, in_shape: Sequence[int], out_shape: Sequence[int], k
 
 
 class _Transposed:
-    """The loops of one node."""
+    """Emits the loops of one node."""
 
     def __init__(self, b: Builder, node: Node, bias: HbmView | None, epilogue: Epilogue) -> None:
         self.b, self.bias, self.epilogue = b, bias, epilogue
@@ -107,7 +109,7 @@ class _Transposed:
         self.out = out.reshape(*self.shape)
 
     def run(self) -> None:
-        """Emit everything."""
+        """Emit all loops."""
         for image in range(self.shape[0]):
             for group in range(self.channels.groups):
                 for planes, rows in self._boxes():
@@ -116,7 +118,7 @@ class _Transposed:
                         self._box(image, group, box)
 
     def _boxes(self) -> list[tuple[Range, Range]]:
-        """Output planes and rows whose inputs and outputs fit."""
+        """Divide output planes and rows into ranges whose inputs and outputs fit on chip."""
         depth, height, width = self.axes
         item = item_bytes(self.dtype)
         limit = self.b.spec.sbuf_usable_bytes // 4

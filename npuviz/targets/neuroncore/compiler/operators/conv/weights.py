@@ -1,4 +1,4 @@
-"""Weights of convolutions on chip: input channels on partitions, then taps, then output channels."""
+"""Load weights and biases of convolutions: input channels on partitions, then taps, then output channels."""
 
 from dataclasses import dataclass
 
@@ -15,9 +15,9 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Channels of a convolution as PE sees them: groups of `inputs` and `outputs` channels.
+    """Channels of a convolution on PE: groups of `inputs` and `outputs` channels.
 
-    packed  groups of the model in one of these (block-diagonal weights)
+    packed  groups of the model in each of these groups (block-diagonal weights)
     """
 
     groups: int
@@ -27,12 +27,12 @@ class Channels:
 
     @property
     def input_parts(self) -> list[tuple[int, int]]:
-        """Ranges of input channels that fit the partitions."""
+        """Ranges of at most 128 input channels, one for each set of partitions."""
         return blocks(self.inputs, NUM_PARTITIONS)
 
 
 def pack_groups(groups: int, inputs: int, outputs: int) -> Channels:
-    """As many groups together as the array holds; `inputs` and `outputs` are of one group."""
+    """Pack as many groups together as the array holds; `inputs` and `outputs` are those of one group."""
     packed = 1
     for count in range(1, groups + 1):
         if groups % count == 0 and count * max(inputs, outputs) <= NUM_PARTITIONS:
@@ -41,14 +41,14 @@ def pack_groups(groups: int, inputs: int, outputs: int) -> Channels:
 
 
 def block_size(channels: Channels, taps: int, item: int, limit: int) -> int:
-    """Output channels whose weights for all input channels take at most `limit` bytes a partition."""
+    """Return the output channels whose weights take at most `limit` bytes a partition (at least 128)."""
     each = len(channels.input_parts) * taps * item
     whole = limit // each // NUM_PARTITIONS * NUM_PARTITIONS
     return min(channels.outputs, max(NUM_PARTITIONS, whole))
 
 
 class StoredWeights:
-    """Weights known when compiling: laid out in HBM as they are used.
+    """Weights known when compiling, stored in HBM in the layout of PE.
 
     array  [outputs of all groups, inputs of one group of the model, taps]
     """
@@ -68,7 +68,9 @@ class StoredWeights:
                 self._variables[group, index] = self._store(turned, f"{name}/{group}.{index}")
 
     def _store(self, array: np.ndarray, name: str) -> tuple[HbmView | None, HbmView | None]:
-        """[inputs, taps, outputs] as [128, parts, taps, outputs], one run a partition, and what is left."""
+        """Store [inputs, taps, outputs] as [128, parts, taps, outputs] (a run a partition) and the
+        remainder.
+        """
         whole = len(array) // NUM_PARTITIONS
         first = rest = None
         if whole:
@@ -79,7 +81,7 @@ class StoredWeights:
         return first, rest
 
     def load(self, group: int, block: int) -> list[View]:
-        """Views [inputs of the part, taps, outputs of the block] for all parts of the input channels."""
+        """Load views [inputs of the part, taps, outputs of the block] for all parts of the input channels."""
         first, rest = self._variables[group, block]
         found: list[View] = []
         if first is not None:
@@ -94,7 +96,7 @@ class StoredWeights:
 
 
 class StoredBias:
-    """A bias known when compiling: one load for all channels, a column for every 128 of a group."""
+    """A bias known when compiling: loaded once, with a column for every 128 channels of a group."""
 
     def __init__(self, b: Builder, array: np.ndarray, channels: Channels, name: str) -> None:
         self.b = b
@@ -110,19 +112,19 @@ class StoredBias:
         self._home = b.hbm.constant(np.stack(columns, axis=1), name)
 
     def column(self, first: int, end: int) -> View:
-        """[channels, 1] of output channels of one tile."""
+        """Load the bias of a tile's output channels, [channels, 1]."""
         index = self._index[first]
         return self.b.dma.fetch(self._home)[: end - first, index : index + 1]
 
 
 class LiveBias:
-    """A bias that is computed or given at run time."""
+    """A bias that is known only at run time."""
 
     def __init__(self, b: Builder, view: HbmView) -> None:
         self.b, self.view = b, view.reshape(-1, 1)
 
     def column(self, first: int, end: int) -> View:
-        """[channels, 1] of output channels of one tile."""
+        """Load the bias of a tile's output channels, [channels, 1]."""
         return self.b.dma.fetch(self.view[first:end], "float32")
 
 
@@ -130,7 +132,7 @@ Bias = StoredBias | LiveBias
 
 
 def _group_weights(array: np.ndarray, channels: Channels, group: int) -> np.ndarray:
-    """[outputs, inputs, taps] of a group as PE sees it."""
+    """Return the weights of a packed group, [outputs, inputs, taps]."""
     part = array[group * channels.outputs : (group + 1) * channels.outputs]
     if channels.packed == 1:
         return part
@@ -143,7 +145,7 @@ def _group_weights(array: np.ndarray, channels: Channels, group: int) -> np.ndar
 
 
 class LiveWeights:
-    """Weights that are computed or given at run time, turned over by PE.
+    """Weights that are known only at run time, transposed by PE.
 
     view  [outputs of all groups, inputs of one group * taps]
     """
@@ -154,7 +156,7 @@ class LiveWeights:
         self.parts = blocks(channels.outputs, NUM_PARTITIONS)
 
     def load(self, group: int, block: int) -> list[View]:
-        """Views [inputs of the part, taps, outputs of the block]; tiles of the enclosing scope."""
+        """Load views [inputs of the part, taps, outputs of the block], in tiles of the enclosing scope."""
         b, taps = self.b, self.taps
         m0, m1 = self.parts[block]
         first = group * self.channels.outputs

@@ -1,1 +1,1 @@
-"""Elementwise operators: formulas on tiles, casts, and the loop over broadcast shapes."""
+"""Lower elementwise operators: formulas on tiles, casts, and the loop over broadcast shapes."""

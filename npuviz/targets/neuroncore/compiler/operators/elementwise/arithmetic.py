@@ -30,7 +30,7 @@ Formula = Callable[[Builder, Node, Operands, View], None]
 
 
 def given(operands: Operands, index: int) -> Operand:
-    """Operand `index`, which the operator's schema demands."""
+    """Return operand `index`. Raises CannotLower if it is missing."""
     found = operands[index] if index < len(operands) else None
     if found is None:
         raise CannotLower(f"input {index} is missing")
@@ -38,7 +38,7 @@ def given(operands: Operands, index: int) -> Operand:
 
 
 def tile(b: Builder, operands: Operands, index: int, dst: View) -> View:
-    """Operand `index` as a tile of the shape of `dst`."""
+    """Return operand `index` as a tile of the shape of `dst`."""
     return as_tile(b, given(operands, index), dst)
 
 
@@ -48,14 +48,14 @@ def _is_integer(operands: Operands) -> bool:
 
 
 def _is_wide(operands: Operands) -> bool:
-    """Whether fp32 cannot hold the integers among the operands."""
+    """Return whether the operands have integers that fp32 cannot hold exactly."""
     return any(isinstance(x, View) and x.dtype in WIDE for x in operands) or any(
         isinstance(x, int) and abs(x) >= 1 << 24 for x in operands
     )
 
 
 def _chain(op: Alu, wraps: bool) -> Formula:
-    """x0 op x1 op x2 ...; integers in 32 bits where the result may wrap or fp32 is too narrow."""
+    """Make the formula x0 op x1 op x2 ...; in 32-bit integers if it may wrap or fp32 is too narrow."""
 
     def emit(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         values = [x for x in operands if x is not None]
@@ -80,7 +80,7 @@ def _division(b: Builder, node: Node, operands: Operands, dst: View) -> None:
     elif _is_wide((x, y)):
         binary(b, dst, x, y, Alu.DIVIDE, integer=True)
     else:
-        # 16-bit quotients are exact enough in fp32 never to round up to the next whole number.
+        # fp32 quotients of 16-bit integers never round up to the next whole number.
         quotient = temporary(b, dst)
         binary(b, quotient, x, y, Alu.DIVIDE)
         truncated(b, dst, quotient)
@@ -98,7 +98,7 @@ def _modulo(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         binary(b, quotient, quotient, y, Alu.MULTIPLY, integer=True)
         binary(b, dst, x, quotient, Alu.SUBTRACT, integer=True)
         return
-    # C's fmod: the remainder of the sizes with the sign of the dividend.
+    # C's fmod: the remainder of the magnitudes with the sign of the dividend.
     dividend = as_tile(b, x, dst)
     size, divisor, sign = (temporary(b, dst) for _ in range(3))
     scalar(b, size, dividend, Alu.ABS, 0.0)
@@ -287,7 +287,7 @@ def _reciprocal(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 
 
 def _normalised(b: Builder, node: Node, operands: Operands, dst: View) -> None:
-    """BatchNormalization at inference; operands 5 and 6 are its slope and offset by channel."""
+    """Compute BatchNormalization at inference; operands 5 and 6 are its slope and offset by channel."""
     x, slope, offset = (given(operands, i) for i in (0, 5, 6))
     columns = [column_of(each, dst) for each in (slope, offset)]
     if columns[0] is not None and columns[1] is not None:
@@ -339,4 +339,4 @@ ARITHMETIC: dict[str, Formula] = {
     "Binarizer": _binarized,
     "BatchNormalization": _normalised,
 }
-"""Operator -> formula. Integers: results in 32 bits, their low bits are written (numpy's wraparound)."""
+"""{operator: formula}. Integer results have 32 bits; their low bits are written (numpy's wraparound)."""

@@ -1,7 +1,7 @@
-"""Casts between all element types, also those the engines do not know.
+"""Cast between all element types, also those the engines lack.
 
 Types the engines lack (fp8 of other biases, e8m0, fp6, fp4, 4-bit and 2-bit integers) are held as
-bytes and decoded and encoded with shifts and fp32 arithmetic.
+bytes, and decoded and encoded by shifts and fp32 arithmetic.
 """
 
 import math
@@ -33,10 +33,10 @@ from npuviz.targets.neuroncore.isa import Alu
 
 @dataclass(frozen=True, slots=True)
 class SmallFloat:
-    """A float of a byte or less: sign, exponent and `mantissa` bits.
+    """A float type of a byte or less: sign, exponent and `mantissa` bits.
 
     largest  code of the largest finite number; nan  code of NaN
-    signed_zero  whether -0 exists; overflow  code that larger numbers become if they do not saturate
+    signed_zero  whether -0 exists; overflow  code of larger numbers if they do not saturate
     """
 
     mantissa: int
@@ -67,7 +67,7 @@ _UNSATURATED = {
     "float8_e4m3fn": SmallFloat(3, 7, 8, 0x7E, 0x7F, signed_zero=True, overflow=0x7F),
     "float8_e5m2": SmallFloat(2, 15, 8, 0x7B, 0x7F, signed_zero=True, overflow=0x7C),
 }
-"""Types that the engines know, but not how ONNX wants them to overflow."""
+"""Types that the engines have, with ONNX's codes for numbers that overflow without saturation."""
 SMALL_INTEGERS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 _NATIVE = {
     "float32": "float32",
@@ -88,12 +88,14 @@ _NATIVE = {
 
 
 def is_raw(dtype: str) -> bool:
-    """Whether tiles hold this type as bytes that only `cast` understands."""
+    """Return whether tiles hold a type as coded bytes, which only `cast` decodes."""
     return dtype in SMALL_FLOATS or dtype in SMALL_INTEGERS or dtype == "float8_e8m0fnu"
 
 
 def device_dtype(dtype: str) -> str:
-    """The type that tiles of a tensor type have. Raises CannotLower if the engines cannot hold it."""
+    """Return the element type of tiles for a tensor type. Raises CannotLower if the engines cannot hold
+    it.
+    """
     if is_raw(dtype):
         return "uint8"
     found = _NATIVE.get(dtype)
@@ -137,7 +139,7 @@ def cast(
 
 
 def decoded(b: Builder, x: View, source: str) -> View:
-    """The numbers behind the codes `x` of a type held as bytes: fp32, small integers too."""
+    """Decode the codes `x` of a type held as bytes to a new fp32 tile, also for small integers."""
     codes = temporary(b, x, "int32")
     made = temporary(b, x)
     if source in SMALL_INTEGERS:
@@ -173,7 +175,7 @@ def decoded(b: Builder, x: View, source: str) -> View:
 
 
 def _as_int32(b: Builder, x: View) -> View:
-    """Whole numbers towards zero in a new tile."""
+    """Return the truncate to int32 in a new tile."""
     made = temporary(b, x, "int32")
     if x.dtype in INTEGERS:
         low_bits(b, made, _copied_words(b, x))
@@ -193,7 +195,7 @@ def _to_integer(b: Builder, dst: View, x: View) -> None:
     elif dst.dtype in WIDE:
         truncated(b, dst, x)
     else:
-        # Out of range: the low bits of the 32-bit number, as numpy has it.
+        # Out of range, keep the low bits of the 32-bit number, as numpy does.
         low_bits(b, dst, _as_int32(b, x))
 
 
@@ -204,11 +206,11 @@ def _copied_words(b: Builder, x: View) -> View:
 
 
 def _encode_float(b: Builder, dst: View, x: View, form: SmallFloat, saturate: bool) -> None:
-    """Codes of x: (exponent - lowest) * 2^mantissa + the magnitude in units of its last place."""
+    """Encode x: (exponent - lowest) * 2^mantissa + the magnitude in units of its last place."""
     size, value = temporary(b, dst), temporary(b, dst)
     exponent, unit = temporary(b, dst, "int32"), temporary(b, dst, "int32")
     b.isa.copy(value, x)
-    # Four times the maximum is beyond every rounding, yet finite.
+    # Limit to four times the maximum: it cannot round into the range, yet is finite.
     scalar(b, size, value, Alu.ABS, 0.0, Alu.MINIMUM, form.maximum * 4.0)
     lowest = 128 - form.bias
     scalar(b, exponent, size.bitcast("int32"), Alu.RIGHT_SHIFT, 23)
@@ -243,7 +245,7 @@ def _encode_float(b: Builder, dst: View, x: View, form: SmallFloat, saturate: bo
 
 
 def _encode_exponent(b: Builder, dst: View, x: View, saturate: bool, mode: str) -> None:
-    """Codes of float8_e8m0fnu: the exponent of fp32, rounded by `mode`."""
+    """Encode x as float8_e8m0fnu: the exponent of fp32, rounded by `mode`."""
     size = temporary(b, dst)
     scalar(b, size, x, Alu.ABS, 0.0)
     bits, code = temporary(b, dst, "uint32"), temporary(b, dst, "int32")
@@ -251,7 +253,7 @@ def _encode_exponent(b: Builder, dst: View, x: View, saturate: bool, mode: str) 
     if mode == "up":
         scalar(b, bits, raw, Alu.ADD, 0x7FFFFF, integer=True)
     elif mode == "nearest":
-        # Halves go up, except that of 2^-127, which has a code of its own.
+        # Halves round up, except that of 2^-127, which has a separate code.
         normal = temporary(b, dst, "uint32")
         scalar(b, normal, raw, Alu.GREATER_EQUAL, 0x800000, integer=True)
         scalar(b, bits, raw, Alu.ADD, 0x3FFFFF, integer=True)
@@ -267,7 +269,7 @@ def _encode_exponent(b: Builder, dst: View, x: View, saturate: bool, mode: str) 
 
 
 def emit_cast(b: Builder, node: Node, operands: "Sequence[Operand | None]", dst: View) -> None:
-    """The formula of Cast and CastLike."""
+    """Emit the formula of Cast and CastLike."""
     source = b.graph.tensors[node.inputs[0]].dtype
     target = b.graph.tensors[node.outputs[0]].dtype
     x = operands[0]

@@ -1,4 +1,4 @@
-"""Runs of nodes on one tile, with x * a + c and what follows it in one instruction where that is possible."""
+"""Emit a run of nodes on one tile; func(x * a + c) becomes one instruction where possible."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ _FLOATS = frozenset({"float32", "float16", "bfloat16"})
 
 @dataclass(slots=True)
 class TileRun:
-    """Nodes that are computed on one tile after the other.
+    """Emits nodes on one tile, one after the other.
 
-    values  tensors on the chip; grows
+    values  operands of tensors on the chip; results are added
     fetch   makes the operand of any other tensor: a tile, one value a partition, or a number
     make    makes the tile of a node's result
-    kept    tensors that somebody else reads, too
+    kept    tensors that are also read by other code
     """
 
     b: Builder
@@ -35,7 +35,7 @@ class TileRun:
     kept: Collection[int] = ()
 
     def run(self, nodes: Sequence[Node]) -> None:
-        """All nodes, in graph order."""
+        """Emit all nodes, in graph order."""
         at = 0
         while at < len(nodes):
             chain = self._chain(nodes, at)
@@ -52,7 +52,7 @@ class TileRun:
                     self.b.shown.belong_to(value)
 
     def operand(self, tensor: int) -> Operand:
-        """The operand of a tensor, fetched at its first use."""
+        """Return the operand of a tensor, fetched at its first use."""
         if tensor not in self.values:
             self.values[tensor] = self.fetch(tensor)
         return self.values[tensor]
@@ -71,7 +71,7 @@ class TileRun:
         self.values[node.outputs[0]] = made
 
     def _chain(self, nodes: Sequence[Node], at: int) -> Sequence[Node]:
-        """The run of a product, a sum and an activation (or two of them) that starts at `at`."""
+        """Return the run of Mul, Add and activation (any of them may be missing) that starts at node `at`."""
         graph = self.b.graph
         wanted = ["Mul", "Add", "function"]
         found = 0
@@ -88,14 +88,16 @@ class TileRun:
         return nodes[at : at + found]
 
     def _continues(self, nodes: Sequence[Node], at: int) -> bool:
-        """Whether node `at` alone reads, once, what the node before it makes."""
+        """Return whether node `at` is the only reader of the result of the node before it, and reads it
+        once.
+        """
         made = nodes[at - 1].outputs[0]
         if made in self.kept or nodes[at].inputs.count(made) != 1:
             return False
         return not any(made in node.inputs for node in nodes[at + 1 :])
 
     def _emit_chain(self, chain: Sequence[Node]) -> bool:
-        """func(x * scale + bias) in one instruction; False if an operand forbids it."""
+        """Emit func(x * scale + bias) as one instruction; return False if an operand forbids it."""
         x: View | None = None
         scale: float | View = 1.0
         bias: float | View = 0.0
@@ -129,7 +131,9 @@ class TileRun:
         return True
 
     def _main_and_parameter(self, node: Node, made: int) -> tuple[View | None, float | View] | None:
-        """(tile, number or fp32 row) of a product or sum; the tile is None if it is `made` before."""
+        """Return (tile, number or fp32 row) of a product or sum; no tile if it is `made` by the node
+        before.
+        """
         if made >= 0:
             other = node.inputs[1] if node.inputs[0] == made else node.inputs[0]
             parameter = _parameter(self.operand(other))
@@ -150,7 +154,7 @@ def _is_a(graph: Graph, node: Node, kind: str) -> bool:
 
 
 def _parameter(operand: Operand) -> float | View | None:
-    """A number, or one fp32 value a partition; None for anything else."""
+    """Return the operand if it is a number or one fp32 value a partition, else None."""
     if not isinstance(operand, View):
         return float(operand)
     row = row_of(operand)

@@ -1,4 +1,4 @@
-"""BatchNormalization with parameters known when compiling: x * slope + offset by channel."""
+"""Compute slope and offset by channel of a BatchNormalization with constant parameters."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from npuviz.program.graph import Graph, Node
 
 
 def is_known(graph: Graph, node: Node) -> bool:
-    """Whether the node is a BatchNormalization at inference whose parameters are all constants."""
+    """Return whether the node is a BatchNormalization at inference whose parameters are all constants."""
     return (
         node.op_type == "BatchNormalization"
         and not int(node.attributes.get("training_mode", 0))
@@ -17,7 +17,7 @@ def is_known(graph: Graph, node: Node) -> bool:
 
 
 def slope_and_offset(graph: Graph, node: Node) -> tuple[np.ndarray, np.ndarray]:
-    """(slope, offset) as fp32 of shape (channels, 1, ...), to be broadcast over the input."""
+    """Return (slope, offset) as fp32 of shape (channels, 1, ...), to be broadcast over the input."""
     epsilon = float(node.attributes.get("epsilon", 1e-5))
     gain, shift, mean, variance = (np.asarray(graph.constants[t], np.float64) for t in node.inputs[1:5])
     slope = gain / np.sqrt(variance + epsilon)
@@ -27,5 +27,5 @@ def slope_and_offset(graph: Graph, node: Node) -> tuple[np.ndarray, np.ndarray]:
 
 
 def parameter_keys(node: Node) -> tuple[int, int]:
-    """What the slope and the offset are called beside tensor ids (which are not negative)."""
+    """Return negative ids for slope and offset, which differ from all tensor ids."""
     return -2 - 2 * node.id, -3 - 2 * node.id

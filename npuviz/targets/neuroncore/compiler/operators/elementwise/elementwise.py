@@ -1,4 +1,4 @@
-"""Elementwise operators over any broadcast shapes: one loop over tiles for a group of nodes."""
+"""Lower elementwise operators over any broadcast shapes, with one loop over tiles for a group of nodes."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,20 +21,20 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 
 WORKING_BYTES = 96 * 1024
-"""SBUF bytes of a partition that one tile's intermediate values may take."""
+"""Most SBUF bytes of a partition for the intermediate values of one tile."""
 TEMPORARIES = 10
-"""Tiles that the longest formulas take for themselves."""
+"""Temporary tiles of the longest formulas."""
 
 
 def home(b: Builder, tensor: int) -> HbmView:
-    """The tensor in HBM in a type that DMA and tiles know: bytes for types the engines lack."""
+    """Return the tensor's home in a type that DMA and tiles have: bytes for types the engines lack."""
     found = b.hbm[tensor]
     device_dtype(found.dtype)
     return found.bitcast("uint8") if is_raw(found.dtype) or found.dtype == "bool" else found
 
 
 def number(b: Builder, tensor: int) -> float | int | None:
-    """The value of a constant of one element, if the engines take it as a number."""
+    """Return the value of a constant of one element if the engines take it as a number, else None."""
     data = b.graph.constants.get(tensor)
     if data is None or data.size != 1 or is_raw(b.graph.tensors[tensor].dtype):
         return None
@@ -45,7 +45,7 @@ def number(b: Builder, tensor: int) -> float | int | None:
 
 
 def tile_dtype(b: Builder, tensor: int) -> str:
-    """The type of tiles of a tensor that stays on the chip."""
+    """Return the element type of tiles for a tensor that stays on the chip."""
     dtype = b.graph.tensors[tensor].dtype
     if dtype == "float32" and tensor not in b.graph.outputs:
         return b.hbm.compute_dtype
@@ -53,10 +53,10 @@ def tile_dtype(b: Builder, tensor: int) -> str:
 
 
 def lower_nodes(b: Builder, nodes: Sequence[Node]) -> None:
-    """One loop over tiles for elementwise nodes of one output shape, in graph order.
+    """Emit one loop over tiles for elementwise nodes of one output shape, in graph order.
 
-    What the last node makes is stored; the other tensors never leave SBUF and must be read by nobody
-    else. Raises CannotLower before anything is emitted.
+    The last node's result is stored; the other tensors never leave SBUF, and no node outside may read them.
+    Raises CannotLower before anything is emitted.
     """
     for node in nodes:
         check_types(b, node)
@@ -113,7 +113,7 @@ def _lower_block(
 
 
 def check_types(b: Builder, node: Node) -> None:
-    """Raises CannotLower if the engines cannot compute with one of the node's element types."""
+    """Raise CannotLower if the engines cannot compute with one of the node's element types."""
     for position, tensor in enumerate((*node.inputs, *node.outputs)):
         if tensor < 0 or position in UNREAD_INPUTS.get(node.op_type, ()):
             continue
@@ -124,14 +124,14 @@ def check_types(b: Builder, node: Node) -> None:
 
 
 def _note_words(b: Builder, node: Node) -> None:
-    """Say that 64-bit results are made of 32 bits."""
+    """Note that 64-bit integers are computed with 32 bits."""
     kinds = {b.graph.tensors[t].dtype for t in (*node.inputs, *node.outputs) if t >= 0}
     if kinds & {"int64", "uint64"}:
         b.note("wide-integers", "64-bit integers are computed as their low 32 bits, extended when stored")
 
 
 def lower_elementwise(b: Builder, node: Node) -> None:
-    """One elementwise node."""
+    """Lower one elementwise node."""
     lower_nodes(b, (node,))
 
 
@@ -155,7 +155,7 @@ def _lower_cast(b: Builder, node: Node) -> None:
 
 
 def _extend_sign(b: Builder, source: HbmView, target: HbmView) -> None:
-    """target (64 bits) = signed integers."""
+    """Extend signed integers to 64 bits."""
     for block in blocks(source.shape, (source, target)):
         with b.tiles.scope():
             words = b.tiles.sbuf(block.partitions, block.free, "int32")
@@ -167,7 +167,7 @@ _SAME_BITS = tuple({f"int{bits}", f"uint{bits}"} for bits in (8, 16, 32, 64))
 
 
 def lower_group(b: Builder, group: Group) -> None:
-    """All nodes of a group of kind "elementwise"."""
+    """Lower all nodes of a group of kind "elementwise"."""
     lower_nodes(b, (group.head, *group.followers))
 
 

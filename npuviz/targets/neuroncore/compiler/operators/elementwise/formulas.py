@@ -1,4 +1,4 @@
-"""What every elementwise operator computes, as instructions on tiles of one shape."""
+"""Emit any elementwise operator as instructions on tiles of one shape."""
 
 from collections.abc import Sequence
 
@@ -13,16 +13,16 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation
 
 FORMULAS: dict[str, Formula] = {**ARITHMETIC, **FUNCTIONS, "Cast": emit_cast, "CastLike": emit_cast}
-"""Elementwise operator -> formula."""
+"""{elementwise operator: formula}."""
 UNREAD_INPUTS: dict[str, frozenset[int]] = {
     "CastLike": frozenset({1}),
     "BatchNormalization": frozenset({1, 2, 3, 4}),
 }
-"""Inputs whose values an operator does not need (only their type)."""
+"""Inputs whose values the formula does not read: only their type, or constants computed before."""
 
 
 def emit(b: Builder, node: Node, operands: Sequence[Operand | None], dst: View) -> None:
-    """dst = the operator of `node` on tiles of the shape of `dst`.
+    """Emit `dst` = the operator of `node` on tiles of the shape of `dst`.
 
     operands  one per node input: a tile (View) that has or broadcasts to the shape of `dst`, one value
               a partition (free size 1), a number, or None where an optional input is absent
@@ -37,7 +37,7 @@ def emit(b: Builder, node: Node, operands: Sequence[Operand | None], dst: View) 
 
 
 def as_activation(graph: Graph, node: Node) -> tuple[Activation, float] | None:
-    """(function, slope) if one activation instruction computes the node's operator, else None."""
+    """Return (function, slope) if one activation instruction computes the node's operator, else None."""
     if graph.tensors[node.outputs[0]].dtype not in ("float32", "float16", "bfloat16"):
         return None
     return single_activation(node)

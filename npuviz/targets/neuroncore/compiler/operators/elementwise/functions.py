@@ -1,4 +1,4 @@
-"""Formulas of activation functions and of the transcendental functions, on floats."""
+"""Formulas of activation functions and transcendental functions, on floats."""
 
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
@@ -22,7 +22,7 @@ def _attribute(node: Node, name: str, default: float) -> float:
 
 
 def _on_float(function: str) -> Formula:
-    """A formula of one tile, called by name so that the table reads as the operators do."""
+    """Make the formula of a transcendental operator, by name."""
     emit = TRANSCENDENTAL[function]
 
     def formula(b: Builder, node: Node, operands: Operands, dst: View) -> None:
@@ -32,7 +32,7 @@ def _on_float(function: str) -> Formula:
 
 
 def _exponential_below(b: Builder, x: View, scale: float, factor: float) -> View:
-    """factor * (e^(scale * min(x, 0)) - 1) in a new tile."""
+    """Emit factor * (e^(scale * min(x, 0)) - 1) to a new tile."""
     made = temporary(b, x)
     scalar(b, made, x, Alu.MINIMUM, 0.0)
     b.isa.activation(made, made, Activation.EXP, scale=scale)
@@ -126,7 +126,7 @@ def _swiglu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 
 
 def single_activation(node: Node) -> tuple[Activation, float] | None:
-    """The activation function, and its slope, that alone computes the node's operator."""
+    """Return (function, slope) of the single activation that computes the node's operator, else None."""
     kind = node.op_type
     if kind in _SINGLE:
         return _SINGLE[kind], 0.0

@@ -1,4 +1,4 @@
-"""How broadcast shapes are cut into tiles: which dimension goes to the partitions, which are looped over."""
+"""Divide broadcast shapes into tiles: choose the dimension on partitions, and those looped over."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,20 +11,20 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.strides import merged_together
 
 MAX_WIDTH = 2048
-"""Elements of a tile in a partition: 8 KiB of fp32, long rows for the DMA engines."""
+"""Most elements of a tile in a partition: 8 KiB of fp32, long rows for the DMA engines."""
 SMALL = 512
-"""A tensor up to this size goes to one partition: spreading it costs more DMA than it saves."""
+"""Largest tensor (in elements) put in one partition, because spreading costs more DMA than it saves."""
 TILE_CYCLES = 1500
-"""What a tile costs beside its elements: transfers and instruction latencies. Assumed."""
+"""Assumed: engine cycles of a tile apart from its elements, for transfers and instruction latencies."""
 MIN_CHANNELS, MIN_ROW = 32, 64
-"""Fewer channels, or shorter rows, are not worth partitions of their own."""
+"""Fewer channels, or shorter rows, are not put on partitions by channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A tile of the iteration space: a slice of every side as (partitions, *free) views.
+    """A tile of the iteration space, (partitions, *free).
 
-    sides  per side a view of that shape, with free size 1 where the side is broadcast
+    sides  a view of that shape for each side (operand or result); free sizes are 1 where it is broadcast
     """
 
     partitions: int
@@ -39,11 +39,11 @@ def blocks(
     small: int = SMALL,
     by_channel: bool = False,
 ) -> Iterator[Block]:
-    """Tiles of at most 128 partitions and `width` elements that cover `shape` once.
+    """Yield tiles of at most 128 partitions and `width` elements that cover `shape` once.
 
     sides       views that broadcast to `shape` by numpy's rules
-    by_channel  prefer channels (rows of a matrix) as partitions, as products and convolutions store
-                and fetch them: what is still in SBUF is then found there
+    by_channel  prefer channels (rows of a matrix) on partitions, as products and convolutions store
+    and fetch them, to find their tiles still in SBUF
     """
     if 0 in shape:
         return
@@ -64,7 +64,7 @@ def blocks(
 
 
 def _channel_dims(shape: Sequence[int], sides: Sequence[HbmView]) -> list[tuple[int, ...]]:
-    """(images, channels, *the rest) as (size, step of each side); [] if that would waste partitions."""
+    """Return dimensions (images, channels, *rest) as (size, step of each side); [] if not worthwhile."""
     lead = min(1, len(shape) - 2)
     if lead < 0:
         return []
@@ -79,7 +79,7 @@ def _channel_dims(shape: Sequence[int], sides: Sequence[HbmView]) -> list[tuple[
 
 
 def _chunk_axis(sizes: Sequence[int], axis: int, width: int) -> int:
-    """The axis behind `axis` that is cut: all further ones fit into `width` together."""
+    """Return the axis after `axis` that is cut: all further ones fit into `width` together."""
     inside = 1
     for index in range(len(sizes) - 1, axis, -1):
         if inside * sizes[index] > width:
@@ -89,7 +89,7 @@ def _chunk_axis(sizes: Sequence[int], axis: int, width: int) -> int:
 
 
 def _partition_axis(sizes: Sequence[int], width: int, small: int) -> tuple[int, int]:
-    """The axis that is spread over partitions, by the fewest engine cycles; -1 for none."""
+    """Return the axis for the partitions with the fewest engine cycles (-1: none), and the width."""
     if math.prod(sizes) <= small and len(sizes) <= 4:
         return -1, max(width, small)
     best, choice = float("inf"), 0
@@ -118,7 +118,9 @@ def _walk(
     chunk_axis: int,
     width: int,
 ) -> Iterator[Block]:
-    """All tiles: loops over the axes before `axis` and between it and the chunk, then the pieces."""
+    """Yield all tiles: loop over the axes before `axis`, those between it and `chunk_axis`, then the
+    pieces.
+    """
     loops = list(range(axis)) if axis > 0 else []
     if chunk_axis > axis:
         loops += range(axis + 1, chunk_axis)
@@ -150,7 +152,7 @@ def _walk(
 
 
 def _row_pieces(size: int, inner: int, width: int) -> Iterator[tuple[int, int, int]]:
-    """(start, partitions, rows in each) that cover `size` rows of `inner` elements."""
+    """Yield (start, partitions, rows in each) that cover `size` rows of `inner` elements."""
     start = 0
     while start < size:
         left = size - start
@@ -170,7 +172,7 @@ def _block(
     axis: int,
     start: int,
 ) -> Block:
-    """The block whose dimensions are (size, axis, multiple of the axis' step), partitions first."""
+    """Make the block of dimensions (size, axis, multiple of the axis' step), partitions first."""
     kept = [dims[0], *(dim for dim in dims[1:] if dim[0] > 1)]
     if len(kept) == 1:
         kept.append((1, -1, 0))

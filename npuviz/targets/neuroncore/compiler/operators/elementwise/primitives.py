@@ -1,4 +1,4 @@
-"""What all formulas are made of: one or two instructions on tiles, whatever mix of tiles and numbers."""
+"""Building blocks of formulas: a few instructions on any mix of tiles and numbers."""
 
 import math
 
@@ -11,7 +11,7 @@ Operand = View | float | int
 
 INTEGERS = frozenset({"int8", "uint8", "int16", "uint16", "int32", "uint32", "bool"})
 WIDE = frozenset({"int32", "uint32"})
-"""Integers that fp32 arithmetic cannot hold."""
+"""Integer types that fp32 cannot hold exactly."""
 UNSIGNED = frozenset({"uint8", "uint16", "uint32", "bool"})
 BITS = {"int8": 8, "uint8": 8, "bool": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32}
 
@@ -23,24 +23,24 @@ ROUNDING_LIMIT = 4194304.0
 
 
 def temporary(b: Builder, like: View, dtype: str = "float32") -> View:
-    """A tile of `like`'s partitions and shape for an intermediate value."""
+    """Open a tile of `like`'s partitions and shape for an intermediate value."""
     return b.tiles.sbuf(like.partitions, like.shape, dtype)
 
 
 def row_of(x: View) -> View | None:
-    """`x` as one value a partition (P, 1) if all its elements in a partition are the same one."""
+    """Return `x` as one value a partition (P, 1) if it repeats one element in each partition, else None."""
     if any(size > 1 and step for size, step in zip(x.shape, x.steps, strict=True)):
         return None
     return x[(slice(None), *(slice(0, 1) for _ in x.shape))].reshape(1)
 
 
 def column_of(x: Operand, dst: View) -> View | None:
-    """`x` as one value a partition, if that is what it is and `dst` has more."""
+    """Return `x` as one value a partition if it is that and `dst` has more elements, else None."""
     return row_of(x) if isinstance(x, View) and dst.free_size > 1 else None
 
 
 def spread(x: View, dst: View) -> View:
-    """`x` repeated to the shape of `dst`."""
+    """Return `x` broadcast to the shape of `dst`."""
     if x.shape == dst.shape:
         return x
     if x.free_size == 1:
@@ -49,7 +49,7 @@ def spread(x: View, dst: View) -> View:
 
 
 def as_tile(b: Builder, x: Operand, dst: View, dtype: str = "") -> View:
-    """`x` as a tile of the shape of `dst`; a number fills a new one."""
+    """Return `x` as a tile of the shape of `dst`; a number fills a new tile."""
     if isinstance(x, View):
         return spread(x, dst)
     filled = temporary(b, dst, dtype or dst.dtype)
@@ -58,7 +58,9 @@ def as_tile(b: Builder, x: Operand, dst: View, dtype: str = "") -> View:
 
 
 def in_sbuf(b: Builder, x: View) -> View:
-    """`x`, copied if it is in PSUM: instructions may not read PSUM twice, GpSimd never."""
+    """Return `x`, copied to SBUF if it is in PSUM: instructions cannot read PSUM twice, and GpSimd not at
+    all.
+    """
     if x.space == Space.SBUF:
         return x
     copied = temporary(b, x)
@@ -67,7 +69,7 @@ def in_sbuf(b: Builder, x: View) -> View:
 
 
 def binary(b: Builder, dst: View, x: Operand, y: Operand, op: Alu, *, integer: bool = False) -> None:
-    """dst = x op y, in fp32 or, with `integer`, in 32-bit integers on GpSimd."""
+    """Emit dst = x op y, in fp32 or, with `integer`, in 32-bit integers on GpSimd."""
     if not isinstance(x, View):
         if not isinstance(y, View):
             x = as_tile(b, x, dst)
@@ -93,7 +95,7 @@ def binary(b: Builder, dst: View, x: Operand, y: Operand, op: Alu, *, integer: b
 
 
 def _whole_binary(b: Builder, dst: View, x: View, y: View, op: Alu) -> None:
-    """dst = x op y in 32-bit integers; narrower results are the low bits."""
+    """Emit dst = x op y in 32-bit integers; narrower results are the low bits."""
     x, y = widened(b, x), widened(b, y)
     if dst.dtype in WIDE or op in _COMPARISONS:
         b.isa.tensor_tensor(dst, x, y, op)
@@ -104,7 +106,7 @@ def _whole_binary(b: Builder, dst: View, x: View, y: View, op: Alu) -> None:
 
 
 def widened(b: Builder, x: View) -> View:
-    """Integers as 32-bit words in SBUF: themselves or copied into a new tile."""
+    """Return integers as 32-bit words in SBUF, copied into a new tile if necessary."""
     if x.dtype in WIDE and x.space == Space.SBUF:
         return x
     made = temporary(b, x, "uint32" if x.dtype == "uint32" else "int32")
@@ -113,7 +115,7 @@ def widened(b: Builder, x: View) -> View:
 
 
 def low_bits(b: Builder, dst: View, words: View) -> None:
-    """dst = the low bits of `words`, a dense tile of 32-bit integers (little-endian)."""
+    """Emit dst = the low bits of `words`, a dense tile of 32-bit integers (little-endian)."""
     if dst.dtype in WIDE:
         b.isa.copy(dst, words.bitcast(dst.dtype))
         return
@@ -135,7 +137,7 @@ def scalar(
     reverse1: bool = False,
     integer: bool = False,
 ) -> None:
-    """dst = (x op value) op1 value1."""
+    """Emit dst = (x op value) op1 value1."""
     x = spread(x, dst)
     patterns = op in BITVEC
     if integer or patterns:
@@ -159,20 +161,20 @@ def scalar(
 
 
 def signed_bits(value: float) -> int:
-    """A number as the int32 with the same low 32 bits."""
+    """Return the int32 with the low 32 bits of a number."""
     low = int(value) & 0xFFFFFFFF
     return low - (1 << 32) if low >> 31 else low
 
 
 def clamp(b: Builder, x: View, low: float, high: float) -> View:
-    """min(max(x, low), high) in a new tile."""
+    """Emit min(max(x, low), high) to a new tile."""
     clamped = temporary(b, x)
     scalar(b, clamped, x, Alu.MAXIMUM, low, Alu.MINIMUM, high)
     return clamped
 
 
 def rounded(b: Builder, dst: View, x: View) -> None:
-    """dst = x rounded half to even; infinities, NaN and large numbers stay."""
+    """Emit dst = x rounded half to even; infinities, NaN and large numbers stay."""
     # d = x within the limit, r = round(d); x + (r - d) is exact: r - d is at most one half.
     limited = clamp(b, x, -ROUNDING_LIMIT, ROUNDING_LIMIT)
     whole = temporary(b, x)
@@ -182,14 +184,14 @@ def rounded(b: Builder, dst: View, x: View) -> None:
 
 
 def floored(b: Builder, dst: View, x: View) -> None:
-    """dst = the largest whole number not above x."""
+    """Emit dst = the largest whole number not above x."""
     fraction = temporary(b, x)
     scalar(b, fraction, clamp(b, x, -16777216.0, 16777216.0), Alu.MOD, 1.0)
     binary(b, dst, x, fraction, Alu.SUBTRACT)
 
 
 def truncated(b: Builder, dst: View, x: View) -> None:
-    """dst = x without its fraction."""
+    """Emit dst = x without its fraction."""
     size = temporary(b, x)
     scalar(b, size, x, Alu.ABS, 0.0, Alu.MINIMUM, 16777216.0)
     scalar(b, size, size, Alu.MOD, 1.0)
@@ -201,18 +203,18 @@ def truncated(b: Builder, dst: View, x: View) -> None:
 
 
 def sign_of(b: Builder, dst: View, x: View) -> None:
-    """dst = 1 where x >= 0, else -1 (also for NaN)."""
+    """Emit dst = 1 where x >= 0, else -1 (also for NaN)."""
     scalar(b, dst, x, Alu.GREATER_EQUAL, 0.0, Alu.MULTIPLY, 2.0)
     scalar(b, dst, dst, Alu.SUBTRACT, 1.0)
 
 
 def where(b: Builder, dst: View, condition: View, value: Operand) -> None:
-    """dst = value where the condition is not 0, else unchanged."""
+    """Emit dst = value where the condition is not 0, else unchanged."""
     b.isa.copy_predicated(dst, as_tile(b, value, dst), spread(condition, dst))
 
 
 def compared(b: Builder, x: View, op: Alu, value: float) -> View:
-    """x op value as a new tile of 0 and 1."""
+    """Emit x op value to a new tile of 0 and 1."""
     found = temporary(b, x, "uint8")
     scalar(b, found, x, op, value)
     return found

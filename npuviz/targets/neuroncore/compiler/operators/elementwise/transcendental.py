@@ -1,4 +1,4 @@
-"""Exponentials, logarithms and trigonometry on fp32 tiles: any argument, errors of some units of fp32.
+"""Emit exponentials, logarithms and trigonometry on fp32 tiles, with errors of some units in the last place.
 
 Activation functions are exact within limits only (isa, section 3.4 of the reference): arguments are
 clamped or reduced to them here, so that no program reports an argument out of range.
@@ -26,14 +26,14 @@ LOG_LOW, LOG_HIGH = 2.0**-64, 2.0**64
 PI = 3.1415927410125732
 """pi in fp32."""
 FARTHEST = 4.71238899230957
-"""3/2 pi: what is mirrored ends at most at pi/2."""
+"""3/2 pi: limit of angles, so that mirrored ones are at least -pi/2."""
 # 2 pi in three parts of few bits: multiples of the first two are exact.
 TWO_PI = (6.28125, 1.93500518798828125e-3, 3.01991664e-7)
 
 
 def logarithm(b: Builder, dst: View, x: View) -> None:
-    """dst = ln x for any x: -inf of 0, NaN below, inf of inf."""
-    # One logarithm covers 2^-64 .. 2^64; two more of the clamped rest add what lies outside.
+    """Emit dst = ln x for any x: -inf of 0, NaN of negative numbers, inf of inf."""
+    # One logarithm covers 2^-64 .. 2^64; two more, of clamped numbers, add the parts outside.
     total, part = temporary(b, dst), temporary(b, dst)
     b.isa.activation(total, clamp(b, x, LOG_LOW, LOG_HIGH), Activation.LOG)
     b.isa.activation(part, clamp(b, x, LOG_LOW**2, LOG_LOW), Activation.LOG, scale=LOG_HIGH)
@@ -49,7 +49,7 @@ def logarithm(b: Builder, dst: View, x: View) -> None:
 
 
 def _log_of_one_plus(b: Builder, dst: View, x: View) -> None:
-    """dst = ln(1 + x) for x >= 0, exact also for small x: ln(w) * x / (w - 1) with w = 1 + x rounded."""
+    """Emit dst = ln(1 + x) for x >= 0, precise for small x: ln(w) * x / (w - 1) with w = 1 + x rounded."""
     total, logged, ratio = (temporary(b, dst) for _ in range(3))
     scalar(b, total, x, Alu.ADD, 1.0, Alu.MINIMUM, LOG_HIGH)
     b.isa.activation(logged, clamp(b, total, LOG_LOW, LOG_HIGH), Activation.LOG)
@@ -64,10 +64,10 @@ def _log_of_one_plus(b: Builder, dst: View, x: View) -> None:
 
 
 def _sine(b: Builder, dst: View, x: View, quarter: float) -> None:
-    """dst = sin(x + quarter * 2 pi), the argument brought to -pi/2 .. pi/2.
+    """Emit dst = sin(x + quarter * 2 pi), with the argument reduced to -pi/2 .. pi/2.
 
-    Turns of a large x are rounded half way wrongly, so that the angle may lie beyond pi: there and from pi/2
-    on it is mirrored, which leaves its sine.
+    Rounding errors in the turns of a large x can leave an angle beyond pi. Angles beyond pi/2 are mirrored,
+    which does not change their sine.
     """
     turns, angle, mirrored = (temporary(b, dst) for _ in range(3))
     scalar(b, turns, x, Alu.MULTIPLY, 1.0 / (2.0 * math.pi), Alu.ADD, quarter)
@@ -84,7 +84,7 @@ def _sine(b: Builder, dst: View, x: View, quarter: float) -> None:
 
 
 def _arc_tangent(b: Builder, dst: View, x: View) -> None:
-    """dst = atan x: of x up to 1, else pi/2 - atan(1/x), with the sign put back."""
+    """Emit dst = atan x: atan |x| up to 1, else pi/2 - atan(1/|x|), with the sign of x."""
     size, inverse, steep, sign = (temporary(b, dst) for _ in range(4))
     scalar(b, size, x, Alu.ABS, 0.0)
     scalar(b, inverse, size, Alu.DIVIDE, 1.0, reverse=True)
@@ -119,7 +119,7 @@ def _tan(b: Builder, dst: View, x: View) -> None:
 
 
 def _asin(b: Builder, dst: View, x: View) -> None:
-    """asin x = atan(x / sqrt((1 - x)(1 + x)))."""
+    """Emit asin x = atan(x / sqrt((1 - x)(1 + x)))."""
     low, high = temporary(b, dst), temporary(b, dst)
     scalar(b, low, x, Alu.SUBTRACT, 1.0, reverse=True)
     scalar(b, high, x, Alu.ADD, 1.0)
@@ -130,7 +130,7 @@ def _asin(b: Builder, dst: View, x: View) -> None:
 
 
 def _acos(b: Builder, dst: View, x: View) -> None:
-    """acos x = 2 atan(sqrt((1 - x) / (1 + x)))."""
+    """Emit acos x = 2 atan(sqrt((1 - x) / (1 + x)))."""
     low, high = temporary(b, dst), temporary(b, dst)
     scalar(b, low, x, Alu.SUBTRACT, 1.0, reverse=True)
     scalar(b, high, x, Alu.ADD, 1.0)
@@ -141,7 +141,7 @@ def _acos(b: Builder, dst: View, x: View) -> None:
 
 
 def _half_exponentials(b: Builder, x: View) -> tuple[View, View]:
-    """(e^x / 2, e^-x / 2); halves are squares of e^(x/2), which overflow with the result only."""
+    """Emit (e^x / 2, e^-x / 2) as squares of e^(x/2), which overflow only if the result does."""
     made: list[View] = []
     for sign in (0.5, -0.5):
         root, power = temporary(b, x), temporary(b, x)
@@ -176,7 +176,7 @@ def _cosh(b: Builder, dst: View, x: View) -> None:
 
 
 def _asinh(b: Builder, dst: View, x: View) -> None:
-    """asinh x = sign(x) ln(1 + a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|."""
+    """Emit asinh x = sign(x) ln(1 + a + a^2 / (1 + sqrt(a^2 + 1))) with a = |x|."""
     size, square, root, sign = (temporary(b, dst) for _ in range(4))
     scalar(b, size, x, Alu.ABS, 0.0, Alu.MINIMUM, 2.0**62)
     b.isa.activation(square, size, Activation.SQUARE)
@@ -190,7 +190,7 @@ def _asinh(b: Builder, dst: View, x: View) -> None:
 
 
 def _acosh(b: Builder, dst: View, x: View) -> None:
-    """acosh x = ln(1 + u + sqrt(u (u + 2))) with u = x - 1."""
+    """Emit acosh x = ln(1 + u + sqrt(u (u + 2))) with u = x - 1."""
     above, root = temporary(b, dst), temporary(b, dst)
     scalar(b, above, x, Alu.SUBTRACT, 1.0, Alu.MINIMUM, 2.0**62)
     b.isa.scalar_tensor_tensor(root, above, Alu.ADD, 2.0, Alu.MULTIPLY, above)
@@ -200,7 +200,7 @@ def _acosh(b: Builder, dst: View, x: View) -> None:
 
 
 def _atanh(b: Builder, dst: View, x: View) -> None:
-    """atanh x = sign(x) / 2 ln(1 + 2a / (1 - a)) with a = |x|."""
+    """Emit atanh x = sign(x) / 2 ln(1 + 2a / (1 - a)) with a = |x|."""
     size, rest, sign = (temporary(b, dst) for _ in range(3))
     scalar(b, size, x, Alu.ABS, 0.0)
     scalar(b, rest, size, Alu.SUBTRACT, 1.0, reverse=True)
@@ -225,4 +225,4 @@ TRANSCENDENTAL: dict[str, Callable[[Builder, View, View], None]] = {
     "Acosh": _acosh,
     "Atanh": _atanh,
 }
-"""Operator -> f(b, dst, x)."""
+"""{operator: f(b, dst, x)}."""

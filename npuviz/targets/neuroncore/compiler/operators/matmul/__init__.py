@@ -1,1 +1,1 @@
-"""Matrix products on PE: operands on chip, blocks, and what happens to sums on their way out."""
+"""Lower matrix products to PE: blocks, operands on chip, and epilogues on the sums."""

@@ -1,8 +1,8 @@
-"""How a large product is cut so that PE, not DMA, is the bottleneck.
+"""Divide a large product into blocks so that PE, not DMA, is the bottleneck.
 
-A block of the stationary operand stays on chip for its whole K; the moving one streams past in rows of
-about 4 KiB, the size at which a DMA engine is near its peak (Ref: DMA-B). Where K does not fit at once
-its parts are summed in SBUF in fp32.
+A block of the stationary operand stays on chip for its whole K. The moving operand is streamed in rows
+of about 4 KiB, the size at which a DMA engine is near its peak (Ref: DMA-B). If K does not fit at once,
+the sums of its parts are added in SBUF in fp32.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from npuviz.targets.neuroncore.compiler.operators.ranges import blocks, even_blo
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 ROW_BYTES = 4096
-"""Run that a DMA element should have. Ref: DMA-B, saturated from 4 KiB on."""
+"""Wanted bytes of a DMA element. Ref: DMA-B, saturated from 4 KiB on."""
 BANK_ELEMENTS = 512
 """fp32 elements of a PSUM bank, and of a moving operand."""
 _NARROW_BYTES = 2048
@@ -28,7 +28,7 @@ class Blocks:
     """Half-open ranges of M, N and K.
 
     is_resident  the stationary block of a range of M is kept for all of K
-    keep_left, keep_right  operands are small enough for the cache of fetched views
+    keep_left, keep_right  whether the operand is small enough for the cache of fetched views
     """
 
     rows: tuple[tuple[int, int], ...]
@@ -39,7 +39,7 @@ class Blocks:
     keep_right: bool
 
     def sbuf_bytes(self, item: int, is_turned: tuple[bool, bool]) -> int:
-        """Bytes of a partition that are in use at once, without the tile of the result."""
+        """Return the bytes of a partition that are in use at once, without the tile of the result."""
         rows, columns = (max(end - first for first, end in ranges) for ranges in (self.rows, self.columns))
         deepest = max(depth.chunks for depth in self.depths)
         kept = sum(depth.chunks for depth in self.depths) if self.is_resident else deepest
@@ -53,10 +53,10 @@ class Blocks:
 def choose_blocks(
     sizes: tuple[int, int, int], item: int, sbuf_bytes: int, is_turned: tuple[bool, bool] = (False, False)
 ) -> Blocks:
-    """Blocks of a product of (M, K, N) with elements of `item` bytes.
+    """Choose the blocks of a product of (M, K, N) with elements of `item` bytes.
 
-    sbuf_bytes  of a partition that programs may use
-    is_turned   whether the rows of M, those of N, have to be turned over
+    sbuf_bytes  bytes of a partition that programs may use
+    is_turned   whether the left, and the right, operand must be transposed
     """
     _, k, n = sizes
     width = min(n, max(BANK_ELEMENTS, ROW_BYTES // item))
@@ -66,8 +66,8 @@ def choose_blocks(
     if keep_right:
         chunks = max(chunks, sbuf_bytes // 4 // (width * item))
     plan = _blocks(sizes, item, sbuf_bytes, chunks, keep_right)
-    # The limits above are for 128 lanes and for wide rows: a spread depth may have half of the lanes and
-    # so twice the chunks, and few columns allow depths at which 128 rows alone are too many.
+    # The limits above assume 128 lanes and wide rows. A spread depth may have half the lanes, and so twice
+    # the chunks; with few columns, K may be so deep that 128 rows alone are too large.
     while chunks > 1 and plan.sbuf_bytes(item, is_turned) > sbuf_bytes:
         chunks = min(chunks, -(-k // NUM_PARTITIONS)) // 2
         plan = _blocks(sizes, item, sbuf_bytes, chunks, keep_right)
@@ -75,7 +75,7 @@ def choose_blocks(
 
 
 def _blocks(sizes: tuple[int, int, int], item: int, sbuf_bytes: int, chunks: int, keep_right: bool) -> Blocks:
-    """The blocks with ranges of K of at most `chunks` * 128."""
+    """Make the blocks, with ranges of K of at most `chunks` * 128."""
     m, k, n = sizes
     width = min(n, max(BANK_ELEMENTS, ROW_BYTES // item))
     depths = tuple(
@@ -103,7 +103,7 @@ def _blocks(sizes: tuple[int, int, int], item: int, sbuf_bytes: int, chunks: int
 
 
 def even_chunks(count: int, most: int) -> list[tuple[int, int]]:
-    """Ranges of at most `most` * 128, all but the last a multiple of 128."""
+    """Divide `count` into ranges of at most `most` * 128, all but the last a multiple of 128."""
     units = -(-count // NUM_PARTITIONS)
     return [
         (first * NUM_PARTITIONS, min(count, end * NUM_PARTITIONS)) for first, end in even_blocks(units, most)

@@ -1,4 +1,4 @@
-"""Einsum of one operand (permutation, diagonal, sum) or two (a batched matrix product)."""
+"""Lower Einsum of one operand (permutation, diagonal, sum) or two (a batched matrix product)."""
 
 import itertools
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 _MAX_ROWS = 4096
 _MAX_SCATTERED = 1 << 18
-"""Elements that may be moved one by one by DMA."""
+"""Most elements that are moved one by one by DMA."""
 _ELLIPSIS = "0123456789"
 """Labels of the dimensions of an ellipsis, from the last backwards."""
 
 
 def lower_einsum(b: Builder, node: Node) -> None:
-    """Einsum."""
+    """Lower Einsum."""
     equation = attributes_of(node).text("equation", "").replace(" ", "")
     views = [b.hbm[tensor] for tensor in node.inputs]
     terms, result = _labels(equation, [len(view.shape) for view in views])
@@ -42,7 +42,7 @@ def lower_einsum(b: Builder, node: Node) -> None:
 
 
 def _labels(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """Labels of every operand and of the result, one letter a dimension, ellipses spelled out."""
+    """Return the labels of each operand and of the result, one letter a dimension, with ellipses expanded."""
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
@@ -62,7 +62,7 @@ def _labels(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 
 def _diagonal(view: HbmView, term: str) -> tuple[HbmView, str]:
-    """The operand with each label once: a repeated one walks along the diagonal."""
+    """Return the operand with each label once: the diagonal for a repeated label."""
     labels = "".join(dict.fromkeys(term))
     shape = tuple(view.shape[term.index(label)] for label in labels)
     steps = tuple(
@@ -72,7 +72,7 @@ def _diagonal(view: HbmView, term: str) -> tuple[HbmView, str]:
 
 
 def _arranged(view: HbmView, labels: str, order: Sequence[str]) -> HbmView:
-    """Dimensions in the given order; labels it does not have become dimensions of one."""
+    """Return the view with dimensions in the given order; missing labels become dimensions of size 1."""
     kept = [label for label in order if label in labels]
     found = view.permute(*(labels.index(label) for label in kept))
     shape = iter(found.shape)
@@ -139,7 +139,7 @@ def _size(view: HbmView, first: int, count: int) -> int:
 
 
 def _matrix(view: HbmView) -> Matrix:
-    """A matrix [X, K], taken K-major where its rows are not dense but its columns are."""
+    """Return a matrix [X, K], as K-major if only its columns are contiguous."""
     if view.steps[0] == view.itemsize and view.steps[1] != view.itemsize:
         return Matrix(view.permute(1, 0), True)
     return Matrix(view, False)

@@ -1,4 +1,4 @@
-"""What happens to the fp32 sums of PE on their way out of PSUM: scale, bias, following operators."""
+"""Emit the epilogue of a matrix operator on PE's fp32 sums in PSUM: scale, bias, following operators."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Activation, Alu
 
 Part = Callable[[HbmView], HbmView]
-"""Takes the part of a tensor of the result's shape that belongs to a tile: (partitions, *free)."""
+"""Function that returns a tile's part, (partitions, *free), of a tensor of the result's shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """f(sums * scale + bias), f being the followers of a node in a fused group.
+    """f(sums * scale + bias), where f are the followers of a matrix operator in a fused group.
 
-    head    the matrix operator; its first output is what the followers start from
-    result  tensor that is stored: the last follower's, or the head's
+    head    the matrix operator, whose first output is the followers' input
+    result  tensor that is stored: the last follower's output, or the head's
     """
 
     b: Builder
@@ -54,7 +54,9 @@ class Epilogue:
             emit_epilogue(self.b, rest, {first: value}, lambda tensor: self._operand(tensor, part), target)
 
     def _leading_function(self) -> tuple[Activation, float] | None:
-        """What the first follower computes, if one instruction can do it and nobody else reads the sums."""
+        """Return the first follower's activation, if it is one instruction and no other follower reads the
+        sums.
+        """
         if not self.followers:
             return None
         start = self.head.outputs[0]
@@ -83,7 +85,7 @@ class Epilogue:
             b.isa.copy(target, source)
 
     def _operand(self, tensor: int, part: Part) -> View | float:
-        """Another operand of a follower: a number, or its elements for the tile."""
+        """Return another operand of a follower: a number, or its elements for the tile."""
         graph = self.b.graph
         known = graph.constants.get(tensor)
         if known is not None and known.size == 1:
@@ -93,7 +95,7 @@ class Epilogue:
 
 
 def fetch_repeated(b: Builder, source: HbmView, dtype: str | None = None) -> View:
-    """Fetch (partitions, *free); free dimensions that repeat one element are fetched once."""
+    """Fetch (partitions, *free); a free dimension that repeats one element is fetched once."""
     free = source.shape[1:]
     key: list[slice] = [slice(None)]
     for size, step in zip(free, source.steps[1:], strict=True):

@@ -1,4 +1,4 @@
-"""MatMul and Gemm: any rank, transposed operands, scaled and with a broadcast addend."""
+"""Lower MatMul and Gemm of any rank, with transposed operands, scale and a broadcast addend."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -19,17 +19,17 @@ from npuviz.targets.neuroncore.isa import Alu
 
 
 def lower_matmul(b: Builder, node: Node) -> None:
-    """MatMul: numpy's rules for ranks and batches."""
+    """Lower MatMul, with numpy's rules for ranks and batches."""
     matmul_group(b, node, ())
 
 
 def lower_gemm(b: Builder, node: Node) -> None:
-    """Gemm: alpha * A' B' + beta * C."""
+    """Lower Gemm: alpha * A' B' + beta * C."""
     gemm_group(b, node, ())
 
 
 def matmul_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
-    """A MatMul and element-wise operators on its result."""
+    """Lower a MatMul and element-wise operators on its result."""
     require_floats(b, node.inputs)
     result = followers[-1].outputs[0] if followers else node.outputs[0]
     epilogue = Epilogue(b, node, followers, result)
@@ -40,7 +40,7 @@ def matmul_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
     is_shared = prod(right.shape[:-2]) == 1 and prod(left.shape[:-2]) == count
 
     def full(view: HbmView) -> HbmView:
-        """A tensor of the result's shape as a batch of matrices."""
+        """Return a tensor of the result's shape as a batch of matrices."""
         if is_shared:
             return view.reshape(1, count * sizes[0], sizes[1])
         return view.reshape(count, *sizes)
@@ -60,7 +60,7 @@ def matmul_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
 
 
 def gemm_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
-    """A Gemm and element-wise operators on its result."""
+    """Lower a Gemm and element-wise operators on its result."""
     require_floats(b, [tensor for tensor in node.inputs if tensor >= 0])
     attributes = node.attributes
     result = followers[-1].outputs[0] if followers else node.outputs[0]
@@ -77,7 +77,7 @@ def gemm_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
 
 
 def require_floats(b: Builder, tensors: Sequence[int]) -> None:
-    """Raises CannotLower where a tensor is of no type that PE sums in fp32."""
+    """Raise CannotLower if a tensor is empty, or of a type that PE does not sum in fp32."""
     for tensor in tensors:
         dtype = b.graph.tensors[tensor].dtype
         if dtype not in FLOATS:
@@ -87,7 +87,7 @@ def require_floats(b: Builder, tensors: Sequence[int]) -> None:
 
 
 def matmul_views(b: Builder, left: int, right: int) -> tuple[HbmView, HbmView]:
-    """Operands of MatMul with at least two dimensions each, the first [..., M, K], the second [..., K, N]."""
+    """Return MatMul's operands with at least two dimensions: [..., M, K] and [..., K, N]."""
     first, second = b.hbm[left], b.hbm[right]
     if len(first.shape) == 1:
         first = first.reshape(1, *first.shape)
@@ -97,7 +97,7 @@ def matmul_views(b: Builder, left: int, right: int) -> tuple[HbmView, HbmView]:
 
 
 def _weight_turned(b: Builder, tensor: int) -> HbmView | None:
-    """[K, M] of a stored two-dimensional left operand, laid out when compiling."""
+    """Return the constant [K, M] of a constant two-dimensional left operand, else None."""
     array = b.graph.constants.get(tensor)
     if array is None or array.ndim != 2:
         return None
@@ -105,7 +105,7 @@ def _weight_turned(b: Builder, tensor: int) -> HbmView | None:
 
 
 def turned_constant(b: Builder, array: np.ndarray, name: str) -> HbmView:
-    """The transpose of a stored matrix, of the type that PE reads."""
+    """Add the transpose of a constant matrix as a constant, of the type that PE reads."""
     kind = operand_dtype(b, str(array.dtype))
     return b.hbm.constant(recast(array, kind).T, f"{name}/transposed")
 
@@ -118,7 +118,7 @@ def _gemm_operand(b: Builder, tensor: int, is_k_major: bool) -> Matrix:
 
 
 def _addend(b: Builder, tensor: int, beta: float, shape: tuple[int, ...]) -> HbmView:
-    """C of a Gemm; beta is multiplied in when C is stored."""
+    """Return C of a Gemm, broadcast; if C is a constant, multiplied by beta."""
     array = b.graph.constants.get(tensor)
     view = b.hbm[tensor]
     if array is not None and beta != 1.0:

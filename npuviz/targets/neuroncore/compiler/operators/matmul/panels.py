@@ -1,8 +1,8 @@
-"""Operands of PE on chip: parts of matrices with the contraction on partitions.
+"""Load operands of PE: parts of matrices with the contraction dimension K on partitions.
 
-PE sums over partitions, so both operands need K there. A matrix whose rows are K in HBM is loaded as
-it is; of the other kind, rows are loaded and turned over by PE, 128 x 128 at a time. K larger than a
-column of the array is cut into chunks, in one of two ways:
+PE sums over partitions, so both operands need K there. A K-major matrix [K, X] in HBM is loaded as it
+is; a matrix [X, K] is loaded by rows, and transposed by PE, 128 x 128 at a time. K larger than a column
+of the array is cut into chunks, in one of two ways:
 
 consecutive  chunk j holds rows 128 j .. 128 j + 127: long runs along the other axis
 spread       partition p holds rows p J .. p J + J - 1: one long run per partition, for narrow matrices
@@ -18,7 +18,7 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 FLOATS = ("float32", "bfloat16", "float16")
 PIECE_BYTES = 1 << 14
-"""Most that one load brings to a partition."""
+"""Most bytes that one load brings to a partition."""
 _TURNED_PER_BANK = 4
 """128 x 128 blocks of fp32 that a PSUM bank of 2 KiB holds side by side."""
 
@@ -43,7 +43,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """A range of K over partitions: `lanes` of them in every chunk, fewer in the last if consecutive."""
+    """A range of K, in chunks of `lanes` partitions; the last has fewer if the chunks are consecutive."""
 
     first: int
     end: int
@@ -52,31 +52,31 @@ class Depth:
 
     @property
     def chunks(self) -> int:
-        """Contractions that PE needs for the range."""
+        """Number of chunks, which are the matmuls that PE accumulates."""
         return -(-(self.end - self.first) // self.lanes)
 
     def height(self, chunk: int) -> int:
-        """Partitions of a chunk."""
+        """Return the partitions of a chunk."""
         return min(self.lanes, self.end - self.first - chunk * self.lanes)
 
 
 def spread_lanes(count: int) -> int:
-    """The largest divisor of `count` that is a number of partitions."""
+    """Return the largest divisor of `count` that is at most the number of partitions."""
     return max(lanes for lanes in range(1, min(count, NUM_PARTITIONS) + 1) if count % lanes == 0)
 
 
 def consecutive(first: int, end: int) -> Depth:
-    """Chunks of 128 consecutive rows."""
+    """Return a range of K in chunks of 128 consecutive rows."""
     return Depth(first, end, min(NUM_PARTITIONS, end - first), False)
 
 
 def operand_dtype(b: Builder, dtype: str) -> str:
-    """What PE reads for a tensor of a float type: floats of 32 bits become the compute type."""
+    """Return the type in which PE reads a float tensor: the compute type for float32."""
     return b.hbm.compute_dtype if dtype == "float32" else dtype
 
 
 def bring(b: Builder, source: HbmView, dtype: str, is_kept: bool) -> View:
-    """The elements in SBUF: from the cache of fetched views, or in a tile of the caller's own."""
+    """Bring elements to SBUF: a fetched view, shared by the cache, or loaded to a new tile."""
     if is_kept:
         return b.dma.fetch(source, dtype)
     tile = b.tiles.sbuf(source.shape[0], source.shape[1:], dtype)
@@ -87,7 +87,7 @@ def bring(b: Builder, source: HbmView, dtype: str, is_kept: bool) -> View:
 def panel(
     b: Builder, matrix: Matrix, depth: Depth, columns: tuple[int, int], dtype: str, is_kept: bool
 ) -> list[View]:
-    """Chunks [K of the chunk, X of `columns`] of a matrix in SBUF, of `dtype`."""
+    """Load the chunks [K of the chunk, X of `columns`] of a matrix, as `dtype`."""
     if matrix.is_k_major:
         return _as_stored(b, matrix.view, depth, columns, dtype, is_kept)
     return _turned(b, matrix.view, depth, columns, dtype, is_kept)
@@ -105,7 +105,7 @@ def _as_stored(
     else:
         source = part[: whole * lanes].reshape(whole, lanes, width).permute(1, 0, 2)
     found: list[View] = []
-    # In pieces: PE can start on the first one, and small tiles find room between those in use.
+    # In pieces, so that PE can start on the first, and the tiles fit into smaller gaps.
     for first, end in even_blocks(whole, max(1, PIECE_BYTES // (width * item_bytes(dtype)))):
         tile = bring(b, source[:, first:end], dtype, is_kept)
         found += [tile[:, chunk] for chunk in range(end - first)]
@@ -135,14 +135,14 @@ def _turned(
 
 
 def _pieces(depth: Depth, item: int) -> list[tuple[int, int]]:
-    """Ranges of chunks whose rows are loaded together."""
+    """Return the ranges of chunks whose rows are loaded together."""
     if depth.is_spread:
         return [(0, depth.chunks)]
     return even_blocks(depth.chunks, max(1, PIECE_BYTES // (depth.lanes * item)))
 
 
 def turned_bytes(depth: Depth, item: int) -> int:
-    """Bytes of a partition that rows take while they are turned over."""
+    """Return the bytes of a partition that rows take while they are transposed."""
     chunks = max(end - first for first, end in _pieces(depth, item))
     return min(depth.end - depth.first, chunks * depth.lanes) * item
 
@@ -154,7 +154,7 @@ def _rows_of(rows: View, depth: Depth, chunk: int) -> View:
 
 
 def _groups(depth: Depth) -> list[tuple[int, int]]:
-    """Ranges of chunks of equal height that share a bank."""
+    """Return the ranges of chunks of equal height that share a PSUM bank."""
     whole = depth.chunks if depth.height(depth.chunks - 1) == depth.lanes else depth.chunks - 1
     found = blocks(whole, _TURNED_PER_BANK)
     return found if whole == depth.chunks else [*found, (whole, depth.chunks)]

@@ -1,4 +1,4 @@
-"""A product of two matrices in HBM on PE, with whatever shall be done to each tile of the result."""
+"""Multiply two matrices in HBM on PE, and call a function that finishes each tile of the result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of a result [M, N] as its tile has it: [rows, columns], or [lanes, N / lanes] of one row.
+    """A part of a result [M, N] in one tile: [rows, columns], or a single row as [lanes, N / lanes].
 
-    lanes  0, or the partitions that a single row of N is spread over
+    lanes  number of partitions that a single row of N is spread over, else 0
     """
 
     rows: tuple[int, int]
@@ -37,26 +37,26 @@ class Region:
         return self.lanes or self.rows[1] - self.rows[0]
 
     def of(self, matrix: HbmView) -> HbmView:
-        """The region's elements of a matrix [M, N]."""
+        """Return the region's elements of a matrix [M, N]."""
         part = matrix[self.rows[0] : self.rows[1], self.columns[0] : self.columns[1]]
         return part.reshape(self.lanes, -1) if self.lanes else part
 
     def column(self, matrix: HbmView) -> HbmView:
-        """The region's elements of a matrix [M, 1], one per partition."""
+        """Return the region's elements of a matrix [M, 1], one per partition."""
         part = matrix[self.rows[0] : self.rows[1]]
         return part.broadcast_to((self.lanes, 1)) if self.lanes else part
 
 
 Finish = Callable[[View, View, Region], None]
-"""Writes the tile (first) from the fp32 products (second; in PSUM or SBUF) of a region."""
+"""Function that writes the tile (first) from the fp32 sums (second; in PSUM or SBUF) of a region."""
 
 
 def multiply(
     b: Builder, left: Matrix, right: Matrix, out: HbmView, finish: Finish | None = None, dtype: str = ""
 ) -> None:
-    """out[M, N] = left @ right; `left` is [K, M] if K-major, else [M, K]; `right` [K, N] or [N, K].
+    """Emit out[M, N] = left @ right; `left` is [K, M] if K-major, else [M, K]; `right` [K, N] or [N, K].
 
-    dtype  what PE reads; "" for the compute type of the operands
+    dtype  type that PE reads; "" for the operands' common compute type
     """
     kind = dtype or _common_dtype(b, left, right)
     one_row = left.width == 1 and right.is_k_major
@@ -74,7 +74,7 @@ def _common_dtype(b: Builder, left: Matrix, right: Matrix) -> str:
 
 
 class _Product:
-    """The general product."""
+    """Emits the general product in blocks."""
 
     def __init__(
         self, b: Builder, left: Matrix, right: Matrix, out: HbmView, finish: Finish | None, dtype: str
@@ -86,7 +86,7 @@ class _Product:
         self.blocks: Blocks = choose_blocks(sizes, item_bytes(dtype), b.spec.sbuf_usable_bytes, is_turned)
 
     def run(self) -> None:
-        """Emit everything."""
+        """Emit the whole product."""
         plan = self.blocks
         for rows in plan.rows:
             with self.b.tiles.scope():
@@ -96,7 +96,7 @@ class _Product:
                         self._columns(kept, rows, columns)
 
     def _resident(self, rows: tuple[int, int]) -> dict[int, list[View]]:
-        """First of each range of K -> its chunks of the stationary operand."""
+        """Load the stationary operand for all of K: {first of each range of K: its chunks}."""
         depths = self.blocks.depths
         if any(depth.is_spread for depth in depths):
             return {depth.first: self._stationary(depth, rows) for depth in depths}
@@ -107,7 +107,7 @@ class _Product:
         return panel(self.b, self.left, depth, rows, self.dtype, self.blocks.keep_left)
 
     def _columns(self, kept: dict[int, list[View]], rows: tuple[int, int], columns: tuple[int, int]) -> None:
-        """All of a range of rows and columns: sum over the ranges of K, finish, store."""
+        """Emit a block of rows and columns: sum over the ranges of K, finish, store."""
         b, depths = self.b, self.blocks.depths
         parts = blocks(rows[1] - rows[0], NUM_PARTITIONS)
         width = columns[1] - columns[0]
@@ -132,7 +132,7 @@ class _Product:
         region: Region,
         summing: tuple[View | None, bool, bool],
     ) -> None:
-        """128 rows: one accumulation per PSUM bank, then what belongs to this range of K."""
+        """Emit up to 128 rows for one range of K: an accumulation per PSUM bank, each then evacuated."""
         b = self.b
         stationary, moving = operands
         total, is_first, is_last = summing
@@ -156,7 +156,9 @@ class _Product:
     def _evacuate(
         self, bank: View, total: View | None, target: View | None, is_first: bool, region: Region
     ) -> None:
-        """Move a bank to where it belongs: `total` sums over K, `target` is what gets stored."""
+        """Evacuate a bank: to `total`, the sums over ranges of K, or, finished, to `target`, which is
+        stored.
+        """
         b = self.b
         if target is None:
             assert total is not None
@@ -181,9 +183,9 @@ def _finish(b: Builder, finish: Finish | None, target: View, source: View, regio
 
 
 class _Row:
-    """One row times a matrix: the matrix is stationary, so PE takes 64 cycles for 128 x 128 elements.
+    """Emits one row times a matrix: the matrix is stationary, so PE takes 64 cycles for 128 x 128 elements.
 
-    The result lies with output n = p * N / lanes + t in partition p: column t of the bank.
+    Output n = p * N / lanes + t lies in partition p, column t of the bank.
     """
 
     def __init__(
@@ -193,7 +195,7 @@ class _Row:
         self.finish = finish
 
     def run(self, lanes: int) -> None:
-        """Emit everything."""
+        """Emit the whole product."""
         b, k, n = self.b, self.right.depth, self.right.width
         item = item_bytes(self.dtype)
         high = spread_lanes(k)
@@ -225,7 +227,7 @@ class _Row:
             b.dma.store(region.of(self.out), tile)
 
     def _row_chunks(self, row: HbmView, depth: Depth) -> list[View]:
-        """The row with K on partitions, one column per chunk."""
+        """Load the row with K on partitions, one column per chunk."""
         if depth.is_spread:
             tile = self.b.dma.fetch(row.reshape(depth.lanes, depth.chunks), self.dtype)
             return [tile[:, chunk : chunk + 1] for chunk in range(depth.chunks)]

@@ -1,1 +1,1 @@
-"""Operators that only move or make elements, with known indices and with those of the run."""
+"""Lower operators that only move or make elements, with indices known when compiling or at run time."""

@@ -1,4 +1,4 @@
-"""What a lowering of a movement asks about its node: attributes, shapes, and values known when compiling."""
+"""Read a node's attributes, homes and constant inputs for lowerings of movements, and copy patterns."""
 
 from collections.abc import Sequence
 
@@ -16,20 +16,20 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import DTYPE_CODES
 from npuviz.targets.neuroncore.strides import merged_together
 
 ELEMENT_CYCLES = 6
-"""Assumed: about what an element of a DMA on 16 rings takes, whatever its size; for choosing a way."""
+"""Assumed: cycles of a DMA element on 16 rings, of any size; for choosing between DMA and engines."""
 SHORT_RUN = 16
-"""Runs of fewer elements are worth another way than DMA."""
+"""Shorter runs (in elements) may be moved by engines instead of DMA."""
 COLUMNS = 4096
-"""Elements of a partition that one step of a conversion works on."""
+"""Elements that one step of a conversion works on."""
 
 
 def input_id(node: Node, index: int) -> int:
-    """Tensor id of an input, -1 if it is absent."""
+    """Return the tensor id of an input, -1 if it is absent."""
     return node.inputs[index] if index < len(node.inputs) else -1
 
 
 def source(b: Builder, node: Node, index: int = 0) -> HbmView:
-    """The home of an input that must be there. Raises CannotLower for what is no tensor."""
+    """Return the home of an input. Raises CannotLower if it is missing or has no numbers."""
     tensor = input_id(node, index)
     if tensor < 0:
         raise CannotLower(f"input {index} is missing")
@@ -39,16 +39,16 @@ def source(b: Builder, node: Node, index: int = 0) -> HbmView:
 
 
 def target(b: Builder, node: Node, index: int = 0) -> HbmView:
-    """The home of an output."""
+    """Return the home of an output. Raises CannotLower if it has no numbers."""
     if b.graph.tensors[node.outputs[index]].dtype in ("string", "opaque"):
         raise CannotLower(f"{b.graph.tensors[node.outputs[index]].dtype} values are no tensors of the chip")
     return b.hbm[node.outputs[index]]
 
 
 def known(b: Builder, node: Node, index: int, what: str) -> np.ndarray | None:
-    """The value of an input that decides about the shape of the program; None if it is absent.
+    """Return the constant value of an input that shapes the program; None if it is absent.
 
-    Raises CannotLower when it is known only at run time.
+    Raises CannotLower if it is known only at run time.
     """
     tensor = input_id(node, index)
     if tensor < 0:
@@ -60,13 +60,13 @@ def known(b: Builder, node: Node, index: int, what: str) -> np.ndarray | None:
 
 
 def known_ints(b: Builder, node: Node, index: int, what: str) -> list[int] | None:
-    """Like `known`, as a list of integers."""
+    """Return the constant value of an input as a list of integers, as `known`."""
     value = known(b, node, index, what)
     return None if value is None else [int(item) for item in value.reshape(-1)]
 
 
 def ints(node: Node, name: str, default: Sequence[int] | None = None) -> list[int] | None:
-    """An attribute that is a list of integers."""
+    """Return an attribute that is a list of integers."""
     value = node.attributes.get(name)
     if value is None:
         return None if default is None else list(default)
@@ -74,27 +74,27 @@ def ints(node: Node, name: str, default: Sequence[int] | None = None) -> list[in
 
 
 def integer(node: Node, name: str, default: int = 0) -> int:
-    """An attribute that is an integer."""
+    """Return an attribute that is an integer."""
     value = node.attributes.get(name)
     return default if value is None else int(value)
 
 
 def text(node: Node, name: str, default: str = "") -> str:
-    """An attribute that is text."""
+    """Return an attribute that is text."""
     return attributes_of(node).text(name, default)
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A non-negative axis. Raises CannotLower when it is out of range."""
+    """Return the axis as a non-negative number. Raises CannotLower if it is out of range."""
     if not -rank <= axis < max(rank, 1):
         raise CannotLower(f"axis {axis} of a tensor of {rank} dimensions")
     return axis + rank if axis < 0 else axis
 
 
 def copy(b: Builder, to: HbmView, of: HbmView) -> None:
-    """Move elements from one pattern to another of the same shape; floats are cast if their types differ.
+    """Copy elements between patterns of the same shape, with a cast if their types differ.
 
-    By DMA; by PE or another engine where that is possible and faster.
+    Uses DMA, or PE or another engine if that is possible and faster.
     """
     if to.shape != of.shape:
         raise CannotLower(f"a movement of {of.shape} to {to.shape}")
@@ -117,7 +117,7 @@ def copy(b: Builder, to: HbmView, of: HbmView) -> None:
 
 
 def _cast(b: Builder, of: HbmView, dtype: str) -> HbmView:
-    """A copy of another type, made by the engines where DMA cannot convert."""
+    """Cast a pattern to a new buffer with the engines, for machines whose DMA cannot."""
     held = b.hbm.scratch(of.shape, of.dtype)
     made = b.hbm.scratch(of.shape, dtype)
     b.dma.copy(held, of)

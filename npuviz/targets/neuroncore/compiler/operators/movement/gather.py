@@ -1,7 +1,7 @@
-"""Gather, GatherElements, GatherND, ReverseSequence: sources that indices name.
+"""Lower Gather, GatherElements, GatherND and ReverseSequence.
 
-Indices known when compiling become descriptors. Others are turned into row numbers on the engines;
-rows are then fetched by descriptors that GpSimd makes (software DGE), single elements of a row by
+Indices known when compiling become descriptors. The engines make row numbers of other indices; rows
+are then fetched by descriptors that GpSimd makes (software DGE), single elements of a row by
 GpSimd's gather along the free dimension.
 """
 
@@ -23,13 +23,13 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 from npuviz.targets.neuroncore.strides import dense_steps
 
 ROW_BYTES = 16384
-"""Bytes of a row that one step holds in a partition."""
+"""Most bytes of a row that one step holds in a partition."""
 DIRECT_PREFIX = 16
-"""Up to this many leading blocks are gathered one by one; more are moved into rows first."""
+"""Most leading blocks that are gathered one by one; more are moved into rows first."""
 
 
 def constant_of(b: Builder, node: Node, index: int) -> np.ndarray | None:
-    """Indices as known when compiling, None if they are not, or too many for descriptors."""
+    """Return an input of constant indices; None if they are not constant, or too many for descriptors."""
     value = b.graph.constants.get(node.inputs[index])
     if value is None or value.size > 4096:
         return None
@@ -37,7 +37,7 @@ def constant_of(b: Builder, node: Node, index: int) -> np.ndarray | None:
 
 
 def lower_gather(b: Builder, node: Node) -> None:
-    """Gather along one axis."""
+    """Lower Gather, along one axis."""
     to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     if not to.num_elements:
         return
@@ -85,7 +85,7 @@ def _gather_known(b: Builder, to: HbmView, of: HbmView, indices: np.ndarray, axi
 
 
 def gather_rows(b: Builder, to: HbmView, rows: HbmView, indices: HbmView, size: int) -> None:
-    """to[i] = rows[indices[i]], negative indices counted from `size`; both of two dimensions."""
+    """Emit to[i] = rows[indices[i]], of two dimensions; negative indices count from `size`."""
     if to.dtype == rows.dtype:
         to, rows = words(to), words(rows)
     flat = indices.flatten()
@@ -97,7 +97,7 @@ def gather_rows(b: Builder, to: HbmView, rows: HbmView, indices: HbmView, size: 
 
 
 def gather_block(b: Builder, to: HbmView, rows: HbmView, index: View, columns: int = 4096) -> None:
-    """to[p] = rows[index[p]] for up to 128 rows; the index is one int32 a partition."""
+    """Emit to[p] = rows[index[p]] for up to 128 rows; the index is one int32 a partition."""
     for first, last in blocks(rows.shape[1], columns):
         with b.tiles.scope():
             tile = b.tiles.sbuf(to.shape[0], (last - first,), rows.dtype)
@@ -106,7 +106,7 @@ def gather_block(b: Builder, to: HbmView, rows: HbmView, index: View, columns: i
 
 
 def lower_gather_elements(b: Builder, node: Node) -> None:
-    """GatherElements: along an axis, every element of the result has an index of its own."""
+    """Lower GatherElements, where each element of the result has an index along the axis."""
     to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     if not to.num_elements:
         return
@@ -130,12 +130,12 @@ def lower_gather_elements(b: Builder, node: Node) -> None:
 
 
 def _cut(array: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
-    """The array with every axis but one cut to the size of the indices."""
+    """Return the array with every axis but one cut to the size of the indices."""
     return array[tuple(slice(None) if at == axis else slice(0, size) for at, size in enumerate(shape))]
 
 
 def _gather_free(b: Builder, to: HbmView, data: HbmView, index: HbmView, size: int) -> None:
-    """to[p, i] = data[p, index[p, i]], in words: 64-bit elements are two of them."""
+    """Emit to[p, i] = data[p, index[p, i]], in words: 64-bit elements are two of them."""
     parts = data.shape[1] // size
     item = ITEM_BYTES[data.dtype]
     if data.shape[1] * item > 2 * ROW_BYTES:
@@ -155,7 +155,7 @@ def _gather_free(b: Builder, to: HbmView, data: HbmView, index: HbmView, size: i
 
 
 def lower_gather_nd(b: Builder, node: Node) -> None:
-    """GatherND: the last axis of the indices names a slice of the data."""
+    """Lower GatherND, where the last axis of the indices selects a slice of the data."""
     to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     if not to.num_elements:
         return
@@ -189,9 +189,9 @@ def _known_nd(flat: np.ndarray, indices: np.ndarray, batch_dims: int, shape: tup
 def row_numbers(
     b: Builder, indices: HbmView, shape: tuple[int, ...], offset: np.ndarray
 ) -> "list[tuple[int, int, View]]":
-    """Index tuples as row numbers: (first tuple, end, one int32 a partition), 128 tuples at a time.
+    """Emit the row numbers of index tuples: (first tuple, end, one int32 a partition), 128 tuples at a time.
 
-    shape   of what the tuples index;  offset  by tuple, added to its row number
+    shape   sizes of the indexed dimensions;  offset  number by tuple, added to its row number
     """
     count, depth = offset.size, len(shape)
     steps = dense_steps(shape)
@@ -211,7 +211,7 @@ def row_numbers(
 
 
 def lower_reverse_sequence(b: Builder, node: Node) -> None:
-    """ReverseSequence: the first elements of each sequence in reverse order."""
+    """Lower ReverseSequence: the first elements of each sequence, by its length, in reverse order."""
     to, of, lengths = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     time, batch = arguments.integer(node, "time_axis"), arguments.integer(node, "batch_axis", 1)
     steps, size = of.shape[time], of.shape[batch]
@@ -251,7 +251,7 @@ def lower_reverse_sequence(b: Builder, node: Node) -> None:
 
 
 def _reversed_time(b: Builder, now: View, length: View) -> View:
-    """now < length ? length - 1 - now : now."""
+    """Emit now < length ? length - 1 - now : now."""
     count = now.partitions
     inside, back, made = (b.tiles.sbuf(count, (1,), "int32") for _ in range(3))
     b.isa.tensor_tensor(inside, now, length, Alu.LESS)

@@ -1,4 +1,4 @@
-"""Operators that make tensors from little or nothing: constants, shapes, ranges, one-hot rows."""
+"""Lower operators that generate tensors: constants, shapes, ranges, one-hot rows."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -25,11 +25,11 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 COLUMNS = 2048
-"""Elements of a partition that one step of these lowerings works on."""
+"""Most elements of a partition that one step of these lowerings works on."""
 
 
 def lower_constant(b: Builder, node: Node) -> None:
-    """Constant, in any of its forms."""
+    """Lower Constant, in all forms of its attribute."""
     to = target(b, node)
     for name in ("value", "value_float", "value_floats", "value_int", "value_ints"):
         value: Any = node.attributes.get(name)
@@ -40,14 +40,14 @@ def lower_constant(b: Builder, node: Node) -> None:
 
 
 def lower_constant_of_shape(b: Builder, node: Node) -> None:
-    """ConstantOfShape: one value everywhere."""
+    """Lower ConstantOfShape, which fills with one value."""
     to = target(b, node)
     value: Any = node.attributes.get("value")
     fill(b, to, np.zeros(1, np.float32) if value is None else np.asarray(value).reshape(1))
 
 
 def lower_shape(b: Builder, node: Node) -> None:
-    """Shape and Size: numbers that are known when compiling."""
+    """Lower Shape and Size, whose results are known when compiling."""
     to = target(b, node)
     shape = b.graph.tensors[node.inputs[0]].shape
     if node.op_type == "Size":
@@ -60,7 +60,7 @@ def lower_shape(b: Builder, node: Node) -> None:
 
 
 def lower_eye_like(b: Builder, node: Node) -> None:
-    """EyeLike: zeros with ones on a diagonal."""
+    """Lower EyeLike: zeros, with ones on a diagonal."""
     to = target(b, node)
     rows, columns = to.shape
     k = integer(node, "k")
@@ -74,7 +74,7 @@ def lower_eye_like(b: Builder, node: Node) -> None:
 
 
 def lower_range(b: Builder, node: Node) -> None:
-    """Range with known start and step: GpSimd counts, fp32 arithmetic scales."""
+    """Lower Range with constant start and step: GpSimd counts, fp32 arithmetic scales."""
     to = target(b, node)
     start, step = known(b, node, 0, "the start of the range"), known(b, node, 2, "the step of the range")
     if start is None or step is None:
@@ -96,7 +96,7 @@ def lower_range(b: Builder, node: Node) -> None:
 
 
 def _count(b: Builder, rows: HbmView, first: Any, delta: Any, begin: int, *, is_integer: bool) -> None:
-    """rows = first + delta * (begin, begin + 1, ...)."""
+    """Emit rows = first + delta * (begin, begin + 1, ...)."""
     partitions, size = rows.shape
     with b.tiles.scope():
         tile = b.tiles.sbuf(partitions, (size,), "int32")
@@ -112,7 +112,7 @@ def _count(b: Builder, rows: HbmView, first: Any, delta: Any, begin: int, *, is_
 
 
 def lower_one_hot(b: Builder, node: Node) -> None:
-    """OneHot: an index a partition is compared with the numbers of the columns."""
+    """Lower OneHot: compare the index of each partition with the numbers of the columns."""
     to, indices, values = target(b, node), source(b, node, 0), source(b, node, 2)
     axis = axis_of(integer(node, "axis", -1), len(to.shape))
     depth = to.shape[axis]

@@ -1,4 +1,4 @@
-"""Indices that are known at run time only: wrapped and made into row numbers on the engines."""
+"""Compute with indices known only at run time: wrap negative ones, make row numbers, on the engines."""
 
 import numpy as np
 
@@ -10,20 +10,20 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu
 
 EXACT_FLOAT = 1 << 24
-"""Integers below it are exact in the engines' fp32 arithmetic."""
+"""Limit below which integers are exact in the engines' fp32 arithmetic."""
 INT32_MAX = (1 << 31) - 1
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32"}
 
 
 def is_whole(size: int) -> bool:
-    """Whether numbers up to a size need integer arithmetic. Raises CannotLower beyond 32 bits."""
+    """Return whether numbers up to `size` need integer arithmetic. Raises CannotLower beyond 32 bits."""
     if size > INT32_MAX:
         raise CannotLower(f"indices up to {size}, more than 32 bits hold")
     return size >= EXACT_FLOAT
 
 
 def wrapped(b: Builder, index: View, size: int) -> View:
-    """Indices as int32, negative ones counted from the end of an axis of `size`."""
+    """Emit indices as int32 to a new tile, with negative ones counted from the end of an axis of `size`."""
     made, below = (b.tiles.sbuf(index.partitions, index.shape, "int32") for _ in range(2))
     if index.dtype != "int32":
         as_words = b.tiles.sbuf(index.partitions, index.shape, "int32")
@@ -35,7 +35,7 @@ def wrapped(b: Builder, index: View, size: int) -> View:
 
 
 def scaled(b: Builder, index: View, factor: int, offset: View | int, bound: int) -> View:
-    """index * factor + offset for int32 tiles; all results lie below `bound`."""
+    """Emit index * factor + offset to a new int32 tile; all results lie below `bound`."""
     made = b.tiles.sbuf(index.partitions, index.shape, "int32")
     whole = is_whole(bound)
     if isinstance(offset, int):
@@ -51,9 +51,9 @@ def scaled(b: Builder, index: View, factor: int, offset: View | int, bound: int)
 
 
 def words(view: HbmView) -> HbmView:
-    """The bytes of rows as a type that every instruction moves unchanged; 64-bit elements become two.
+    """Return rows as unsigned words, which instructions move unchanged; 64-bit elements become two words.
 
-    Raises CannotLower for rows whose elements do not follow each other.
+    Raises CannotLower for 64-bit rows that are not contiguous.
     """
     if view.itemsize in WORDS:
         return view.bitcast(WORDS[view.itemsize])
@@ -66,7 +66,7 @@ def words(view: HbmView) -> HbmView:
 
 
 def dense(b: Builder, view: HbmView, shape: tuple[int, ...]) -> HbmView:
-    """A pattern in another shape: itself if that is a view (and moves as words), else a copy in HBM."""
+    """Return a pattern in another shape: a view if possible (that moves as words), else a copy in HBM."""
     if view.itemsize in WORDS or view.is_contiguous:
         try:
             found = view.reshape(*shape)
@@ -82,9 +82,9 @@ def dense(b: Builder, view: HbmView, shape: tuple[int, ...]) -> HbmView:
 
 
 def bases(shape: tuple[int, ...], steps: tuple[int, ...], axis: int) -> np.ndarray:
-    """Row-major offset of every element of `shape`, its index along `axis` left out, as int32.
+    """Return the row-major offset of every element of `shape`, without its index along `axis`, as int32.
 
-    steps  by axis, in elements of what is addressed
+    steps  of each axis, in elements of the indexed tensor
     """
     total = np.zeros(shape, np.int64)
     for at, (size, step) in enumerate(zip(shape, steps, strict=True)):

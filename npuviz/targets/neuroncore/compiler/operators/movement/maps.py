@@ -1,7 +1,7 @@
-"""Movements told element by element: a source index for each element of the result, cut into patterns.
+"""Move elements by a map: a source index for each element of the result, divided into strided patterns.
 
-An operator that only moves elements is described by applying it to the numbers of the elements. The
-resulting map falls apart into few strided patterns, which are what DMA descriptors move.
+Applying an operator that only moves elements to the elements' numbers gives its map. The map divides
+into few strided patterns, which DMA descriptors move.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.strides import dense_steps, merged
 
 FILL = -1
-"""In a map: the element comes from nowhere, it gets the fill value."""
+"""In a map: the element has no source, and gets the fill value."""
 MAX_ELEMENTS = 1 << 24
-"""Elements that a map may have: it is worked out number by number."""
+"""Most elements of a map, whose numbers are all computed when compiling."""
 FILL_RUN = 1024
-"""Elements of the constant that a fill repeats."""
+"""Most elements of the constant that a fill repeats."""
 MAX_PIECES = 8192
-"""Patterns one movement may fall into."""
+"""Most patterns of one movement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,10 @@ class Run:
 
 
 def numbers(shape: tuple[int, ...]) -> np.ndarray:
-    """The elements of a tensor by their row-major number, to apply a movement to. Raises CannotLower."""
+    """Return the row-major numbers of a tensor's elements, to apply a movement to.
+
+    Raises CannotLower for more than MAX_ELEMENTS.
+    """
     count = prod(shape)
     if count > MAX_ELEMENTS:
         raise CannotLower(f"a tensor of {count} elements, more than {MAX_ELEMENTS} that a map may have")
@@ -45,7 +48,7 @@ def numbers(shape: tuple[int, ...]) -> np.ndarray:
 
 
 def runs_of(indices: np.ndarray) -> list[Run]:
-    """A map as boxes, FILL left out. Raises CannotLower when it falls into too many."""
+    """Divide a map into strided runs, without FILL. Raises CannotLower for too many elements or runs."""
     if indices.size == 0:
         return []
     if indices.size > MAX_ELEMENTS:
@@ -55,7 +58,10 @@ def runs_of(indices: np.ndarray) -> list[Run]:
 
 
 def _runs(indices: np.ndarray, steps: tuple[int, ...], made: list[int]) -> list[Run]:
-    """steps  of the axes of `indices` in the result, in elements; made  counts what was found so far"""
+    """Divide a part of a map into runs.
+
+    steps  of the axes of `indices` in the result, in elements;  made  one number, counts the runs so far
+    """
     if indices.ndim == 0:
         made[0] += 1
         if made[0] > MAX_PIECES:
@@ -83,7 +89,7 @@ def _runs(indices: np.ndarray, steps: tuple[int, ...], made: list[int]) -> list[
 
 
 def _groups(indices: np.ndarray) -> list[tuple[int, int, int]]:
-    """Ranges of the first axis in which neighbours differ by one constant: (begin, end, constant)."""
+    """Return ranges of the first axis in which neighbours differ by one constant: (begin, end, constant)."""
     count = indices.shape[0]
     if count == 1:
         return [(0, 1, 0)]
@@ -91,14 +97,14 @@ def _groups(indices: np.ndarray) -> list[tuple[int, int, int]]:
     is_fill = rows == FILL
     same_fill = (is_fill[1:] == is_fill[:-1]).all(axis=1)
     steps = np.where(is_fill[1:] | is_fill[:-1], 0, rows[1:] - rows[:-1])
-    # The constant of a pair of rows, taken where both have a source.
+    # The constant of each pair of rows, from elements where both have a source.
     largest = steps.max(axis=1)
     smallest = steps.min(axis=1)
     has_fill = (is_fill[1:] & is_fill[:-1]).any(axis=1)
     step = np.where(largest != 0, largest, smallest)
     expected = np.where(is_fill[1:] & is_fill[:-1], 0, step[:, None])
     fits = same_fill & np.where(has_fill, (steps == expected).all(axis=1), largest == smallest)
-    # A pair of rows goes on with the pair before it; where not, a group ends.
+    # A pair that does not continue the pair before it ends a group.
     goes_on = fits[1:] & fits[:-1] & (step[1:] == step[:-1])
     ends = [*(np.flatnonzero(~goes_on) + 2).tolist(), count]
     groups: list[tuple[int, int, int]] = []
@@ -115,7 +121,7 @@ def _groups(indices: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def pattern(view: HbmView, base: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> HbmView:
-    """Elements `base + sum(index * steps)` of a dense view."""
+    """Return the elements `base + sum(index * steps)` of a dense view."""
     item = view.itemsize
     return HbmView(
         view.variable, view.offset + base * item, view.dtype, shape, tuple(step * item for step in steps)
@@ -126,7 +132,7 @@ def fill(b: Builder, target: HbmView, value: np.ndarray) -> None:
     """Set every element of a view to a value of its type (an array of one element)."""
     if not target.num_elements:
         return
-    # The elements that follow each other are written in long runs from a constant as long as a run.
+    # Contiguous elements are written in long runs, from a constant of the same length.
     dims = merged(zip(target.shape, target.steps, strict=True))
     run = dims[-1][0] if dims and dims[-1][1] == target.itemsize else 1
     length = min(run, FILL_RUN)
@@ -145,16 +151,16 @@ def fill(b: Builder, target: HbmView, value: np.ndarray) -> None:
 
 
 def pattern_at(view: HbmView, shift: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> HbmView:
-    """A pattern with steps in bytes that begins `shift` bytes after a view."""
+    """Return a pattern, with steps in bytes, that begins `shift` bytes after the start of a view."""
     return HbmView(view.variable, view.offset + shift, view.dtype, shape, steps)
 
 
 def move_by_map(
     b: Builder, target: HbmView, source: HbmView, indices: np.ndarray, value: np.ndarray | None = None
 ) -> None:
-    """Write the dense `target` from the elements of the dense `source` that `indices` (its shape) names.
+    """Write the dense `target` from elements of the dense `source`, by a map of the target's shape.
 
-    value  array of one element for what the map calls FILL; None if there is no such element
+    value  array of one element, for FILL; None if the map has no FILL
     """
     runs = runs_of(indices)
     if value is not None and (indices == FILL).any():

@@ -1,4 +1,4 @@
-"""Operators that only move elements, lowered to DMA transfers from HBM to HBM.
+"""Lower operators that only move elements, mostly to DMA transfers within HBM.
 
 Any rank and any element type: a transfer moves bytes.
 """
@@ -29,12 +29,12 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 FLOATS = frozenset(("float32", "float16", "bfloat16"))
 FEW_ELEMENTS = 2048
-"""Below it, a movement takes no time worth an engine's work."""
+"""Smaller movements are always done by DMA, because they take little time."""
 COLUMNS = 4096
 
 
 def lower_same(b: Builder, node: Node) -> None:
-    """Reshape, Flatten, Squeeze, Unsqueeze, Identity: the same elements in the same order."""
+    """Lower Reshape, Flatten, Squeeze, Unsqueeze and Identity, which keep the order of elements."""
     to, of = target(b, node), source(b, node)
     if to.num_elements != of.num_elements:
         raise CannotLower(f"{of.shape} does not have the elements of {to.shape}")
@@ -42,7 +42,7 @@ def lower_same(b: Builder, node: Node) -> None:
 
 
 def lower_bitcast(b: Builder, node: Node) -> None:
-    """BitCast: the same bytes as another type."""
+    """Lower BitCast, which copies bytes."""
     to, of = target(b, node), source(b, node)
     if to.itemsize != of.itemsize or to.num_elements != of.num_elements:
         raise CannotLower("types of different sizes")
@@ -50,20 +50,20 @@ def lower_bitcast(b: Builder, node: Node) -> None:
 
 
 def lower_transpose(b: Builder, node: Node) -> None:
-    """Transpose."""
+    """Lower Transpose."""
     of = source(b, node)
     perm = ints(node, "perm") or list(reversed(range(len(of.shape))))
     copy(b, target(b, node), of.permute(*perm))
 
 
 def lower_expand(b: Builder, node: Node) -> None:
-    """Expand: numpy broadcasting; the shape of the result is known from shape inference."""
+    """Lower Expand (numpy broadcasting); shape inference gives the result's shape."""
     to, of = target(b, node), source(b, node)
     copy(b, to, of.broadcast_to(to.shape))
 
 
 def lower_tile(b: Builder, node: Node) -> None:
-    """Tile: each axis repeated."""
+    """Lower Tile, which repeats each axis."""
     to, of = target(b, node), source(b, node)
     if not of.num_elements:
         return
@@ -76,7 +76,7 @@ def lower_tile(b: Builder, node: Node) -> None:
 
 
 def lower_concat(b: Builder, node: Node) -> None:
-    """Concat: each input goes to its place along the axis."""
+    """Lower Concat: copy each input to its place along the axis."""
     to = target(b, node)
     axis = axis_of(integer(node, "axis", 1), len(to.shape))
     at = 0
@@ -88,7 +88,7 @@ def lower_concat(b: Builder, node: Node) -> None:
 
 
 def lower_split(b: Builder, node: Node) -> None:
-    """Split: the sizes are those of the outputs."""
+    """Lower Split, into given sizes or equal parts."""
     of = source(b, node)
     axis = axis_of(integer(node, "axis"), len(of.shape))
     sizes = ints(node, "split") or known_ints(b, node, 1, "the split")
@@ -104,7 +104,7 @@ def lower_split(b: Builder, node: Node) -> None:
 
 
 def lower_slice(b: Builder, node: Node) -> None:
-    """Slice with any steps; starts, ends, axes and steps must be known."""
+    """Lower Slice with any steps; starts, ends, axes and steps must be constant."""
     of = source(b, node)
     rank = len(of.shape)
     starts = ints(node, "starts") or known_ints(b, node, 1, "the start of the slice")
@@ -121,7 +121,7 @@ def lower_slice(b: Builder, node: Node) -> None:
 
 
 def _slice(start: int, end: int, step: int, size: int) -> slice:
-    """A slice with ONNX's clamping: going down, an end before the first element takes it, too."""
+    """Return a slice clamped as in ONNX: with a negative step, an end before element 0 includes element 0."""
     begin = start + size if start < 0 else start
     stop = end + size if end < 0 else end
     if step > 0:
@@ -132,7 +132,7 @@ def _slice(start: int, end: int, step: int, size: int) -> slice:
 
 
 def lower_pad(b: Builder, node: Node) -> None:
-    """Pad: constant, edge, reflect and wrap; negative pads cut."""
+    """Lower Pad: constant, edge, reflect and wrap; negative pads cut."""
     to, of = target(b, node), source(b, node)
     rank = len(of.shape)
     pads = ints(node, "pads") or ints(node, "paddings") or known_ints(b, node, 1, "the padding")
@@ -158,7 +158,7 @@ def lower_pad(b: Builder, node: Node) -> None:
         raise CannotLower(f"padding mode {mode}")
     if cut.size == 0:
         raise CannotLower(f"padding mode {mode} of nothing")
-    # numpy has the same names for the modes.
+    # numpy's names of the modes are the same.
     named: Any = mode
     move_by_map(b, to, of, np.pad(cut, amounts, mode=named))
 
@@ -180,13 +180,13 @@ def _pad_with(b: Builder, node: Node, before: list[int]) -> None:
 
 
 def lower_center_crop_pad(b: Builder, node: Node) -> None:
-    """CenterCropPad: the middle of each axis cut or padded with zeros to the wanted size."""
+    """Lower CenterCropPad: cut or pad each axis with zeros around its middle."""
     to, of = target(b, node), source(b, node)
     inside: list[slice] = []
     taken: list[slice] = []
     for size, out in zip(of.shape, to.shape, strict=True):
         kept = min(size, out)
-        # Ref: ONNX CenterCropPad: with an odd difference, the one more is cut or added at the end.
+        # Ref: ONNX CenterCropPad: with an odd difference, one more element is cut or added at the end.
         inside.append(slice((out - kept) // 2, (out - kept) // 2 + kept))
         taken.append(slice((size - kept) // 2, (size - kept) // 2 + kept))
     if to[tuple(inside)].shape != to.shape:
@@ -195,7 +195,7 @@ def lower_center_crop_pad(b: Builder, node: Node) -> None:
 
 
 def lower_depth_to_space(b: Builder, node: Node) -> None:
-    """DepthToSpace, both modes."""
+    """Lower DepthToSpace, in both modes."""
     to, of = target(b, node), source(b, node)
     n, channels, height, width = of.shape
     block = integer(node, "blocksize", 1)
@@ -208,7 +208,7 @@ def lower_depth_to_space(b: Builder, node: Node) -> None:
 
 
 def lower_space_to_depth(b: Builder, node: Node) -> None:
-    """SpaceToDepth, both modes (CRD from operator set 27 on)."""
+    """Lower SpaceToDepth, in both modes (CRD from operator set 27 on)."""
     to, of = target(b, node), source(b, node)
     n, channels, height, width = of.shape
     block = integer(node, "blocksize", 1)
@@ -222,7 +222,7 @@ def lower_space_to_depth(b: Builder, node: Node) -> None:
 
 
 def lower_trilu(b: Builder, node: Node) -> None:
-    """Trilu: one half of each matrix moved, the rest zero."""
+    """Lower Trilu: move one half of each matrix, and fill the rest with zeros."""
     to, of = target(b, node), source(b, node)
     given = known_ints(b, node, 1, "the diagonal")
     diagonal = given[0] if given else 0
@@ -240,7 +240,7 @@ def lower_trilu(b: Builder, node: Node) -> None:
 
 
 def _select_half(b: Builder, to: HbmView, of: HbmView, diagonal: int, is_upper: bool) -> None:
-    """Trilu by GpSimd: element (r, c) stays where c - r >= diagonal, or <= diagonal."""
+    """Emit Trilu by GpSimd: keep elements (r, c) with c - r >= diagonal, or <= diagonal."""
     rows, columns = of.shape[-2:]
     planes, results = of.reshape(-1, rows, columns), to.reshape(-1, rows, columns)
     sign = 1 if is_upper else -1

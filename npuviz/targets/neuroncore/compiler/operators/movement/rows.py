@@ -1,7 +1,7 @@
-"""Movements inside of rows, by an engine instead of element-wise DMA: repeats, reversals, steps.
+"""Move elements within rows by an engine instead of element-wise DMA: repeats, reversals, steps.
 
-Rows are loaded as they lie in HBM, an engine copies their elements to where they belong, and the result
-is stored as it lies in HBM. Both transfers then move long runs.
+Rows are loaded and stored in the order of HBM, and an engine copies the elements to their places in
+between. Both transfers then move long runs.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from npuviz.targets.neuroncore.strides import extent, merged_together
 
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32"}
 MAX_FREE = 4
-"""Free dimensions of an access pattern. Ref: ARCH2."""
+"""Most free dimensions of an access pattern. Ref: ARCH2."""
 ROW_ELEMENTS = 4096
-"""Elements of a row of the result, and twice that of the source, that a tile holds."""
+"""Most elements of a row in a tile: of the result; twice as many of the source."""
 ROW_CYCLES = 1500
-"""Assumed: a block of up to 128 rows; for choosing a way."""
+"""Assumed: cycles of a block of up to 128 rows; for choosing between DMA and engines."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowPlan:
     """A movement as dimensions (size, step in the target, step in the source), steps in bytes.
 
-    outer, rows, free  loops, partitions, and what lies within a row;  cycles  a rough estimate
+    outer, rows, free  dimensions of loops, of partitions, and within a row;  cycles  a rough estimate
     """
 
     cycles: int
@@ -39,7 +39,7 @@ class RowPlan:
 
 
 def plan_rows(to: HbmView, of: HbmView) -> RowPlan | None:
-    """How an engine can do a movement; None if it cannot."""
+    """Plan a movement by an engine; return None if that is not possible."""
     item = to.itemsize
     if to.dtype != of.dtype or item not in WORDS:
         return None
@@ -64,7 +64,7 @@ def move_within_rows(b: Builder, plan: RowPlan, to: HbmView, of: HbmView) -> Non
 
 
 def _cut(dims: Sequence[tuple[int, ...]], item: int) -> int | None:
-    """Where rows begin: dimensions from here on lie within a row; None if the result has no rows."""
+    """Return where rows begin: dimensions from here on lie within a row; None if the result has no rows."""
     best = None
     size = 1
     for at in range(len(dims) - 1, max(-1, len(dims) - 1 - MAX_FREE), -1):

@@ -32,7 +32,7 @@ ROW_ELEMENTS = 4096
 
 
 def lower_scatter_elements(b: Builder, node: Node) -> None:
-    """ScatterElements and the older Scatter: every element has an index along one axis."""
+    """Lower ScatterElements and the older Scatter: every element has an index along one axis."""
     to, of = arguments.target(b, node), arguments.source(b, node, 0)
     indices, updates = arguments.source(b, node, 1), arguments.source(b, node, 2)
     axis = arguments.axis_of(arguments.integer(node, "axis"), len(of.shape))
@@ -62,7 +62,8 @@ def lower_scatter_elements(b: Builder, node: Node) -> None:
 
 
 def _names_rows(b: Builder, node: Node, axis: int, shape: tuple[int, ...]) -> bool:
-    """Whether all elements of a row of the data have one index: an Expand repeats it, as graph networks do.
+    """Return whether all elements of a row of the data have one index: an Expand repeats it, as graph
+    networks do.
 
     shape  of the data
     """
@@ -76,7 +77,7 @@ def _names_rows(b: Builder, node: Node, axis: int, shape: tuple[int, ...]) -> bo
 
 
 def lower_scatter_nd(b: Builder, node: Node) -> None:
-    """ScatterND: the last axis of the indices names the slice that an update goes to."""
+    """Lower ScatterND: the last axis of the indices names the slice that an update goes to."""
     to, of = arguments.target(b, node), arguments.source(b, node, 0)
     indices, updates = arguments.source(b, node, 1), arguments.source(b, node, 2)
     depth = indices.shape[-1]
@@ -141,7 +142,7 @@ def move(b: Builder, to: View, index: View, at: int) -> None:
 
 
 def lower_tensor_scatter(b: Builder, node: Node) -> None:
-    """TensorScatter: a cache with its newest entries, at a place of its own for each batch."""
+    """Lower TensorScatter: a cache with its newest entries, at a place of its own for each batch."""
     to, of, updates = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     axis = arguments.axis_of(arguments.integer(node, "axis", -2), len(of.shape))
     if axis == 0:
@@ -174,7 +175,7 @@ def lower_tensor_scatter(b: Builder, node: Node) -> None:
 
 
 def lower_max_unpool(b: Builder, node: Node) -> None:
-    """MaxUnpool: zeros, and each value where its maximum came from."""
+    """Lower MaxUnpool: zeros, and each value where its maximum came from."""
     to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     count = of.num_elements
     if count > MAX_SINGLE:

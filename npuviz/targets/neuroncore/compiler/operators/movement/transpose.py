@@ -54,7 +54,7 @@ def transpose_by_pe(b: Builder, plan: TransposePlan, to: HbmView, of: HbmView) -
 
 
 def plan_transposes(to: HbmView, of: HbmView) -> TransposePlan | None:
-    """How PE can do a movement; None if it cannot."""
+    """Return how PE can do a movement; None if it cannot."""
     if to.dtype != of.dtype or to.dtype not in FLOATS:
         return None
     item = to.itemsize

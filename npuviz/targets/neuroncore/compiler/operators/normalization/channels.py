@@ -28,14 +28,14 @@ PIECE = 4096
 
 
 def _channels(view: HbmView) -> tuple[int, int, int]:
-    """(batch, channels, elements of a plane) of an N C ... tensor."""
+    """Return (batch, channels, elements of a plane) of an N C ... tensor."""
     if len(view.shape) < 2:
         return view.shape[0] if view.shape else 1, 1, 1
     return view.shape[0], view.shape[1], math.prod(view.shape[2:])
 
 
 def lower_batch_normalization(b: Builder, node: Node) -> None:
-    """BatchNormalization: x * a + c by channel, a and c known when compiling or made first."""
+    """Lower BatchNormalization: x * a + c by channel, a and c known when compiling or made first."""
     if is_known(b.graph, node):
         lower_nodes(b, (node,))
         return
@@ -121,7 +121,7 @@ def _train(b: Builder, node: Node, views: Sequence[HbmView | None], epsilon: flo
 
 
 def row_statistics(b: Builder, rows: HbmView) -> View:
-    """As `statistics` of rows (P, count) in HBM, of any length."""
+    """Return as `statistics` of rows (P, count) in HBM, of any length."""
     count = rows.shape[1]
     groups = -(-count // STATISTICS_CHUNK)
     stats = b.tiles.sbuf(rows.shape[0], (groups, 6), "float32")
@@ -138,7 +138,9 @@ def row_statistics(b: Builder, rows: HbmView) -> View:
 
 
 def _slope_and_offset(b: Builder, stats: View, gain: View, shift: View, epsilon: float) -> tuple[View, View]:
-    """x * slope + offset = (x - mean) * inverse deviation * gain + shift, one of each a partition."""
+    """Return the x * slope + offset = (x - mean) * inverse deviation * gain + shift, one of each a
+    partition.
+    """
     slope, offset = inverse_deviation(b, stats[:, 1:2], epsilon), temporary(b, stats[:, 0:1])
     binary(b, slope, slope, gain, Alu.MULTIPLY)
     binary(b, offset, stats[:, 0:1], slope, Alu.MULTIPLY)
@@ -158,7 +160,7 @@ def _apply_to_rows(b: Builder, source: HbmView, slope: View, offset: View, targe
 
 
 def lower_instance_normalization(b: Builder, node: Node) -> None:
-    """InstanceNormalization: every plane by itself, then scale and bias of its channel."""
+    """Lower InstanceNormalization: every plane by itself, then scale and bias of its channel."""
     views = float_inputs(b, node)
     source, target = needed(views, 0), home(b, node.outputs[0])
     batch, channels, plane = _channels(source)
@@ -178,7 +180,7 @@ def lower_instance_normalization(b: Builder, node: Node) -> None:
 
 
 def lower_group_normalization(b: Builder, node: Node) -> None:
-    """GroupNormalization: groups of channels by themselves, then scale and bias by channel or group."""
+    """Lower GroupNormalization: groups of channels by themselves, then scale and bias by channel or group."""
     views = float_inputs(b, node)
     source, target = needed(views, 0), home(b, node.outputs[0])
     batch, channels, plane = _channels(source)

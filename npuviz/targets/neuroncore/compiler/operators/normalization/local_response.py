@@ -46,7 +46,7 @@ def lower_lrn(b: Builder, node: Node) -> None:
 
 
 def _band(channels: int, size: int, weight: float) -> np.ndarray:
-    """[input channel, output channel]: `weight` where the input belongs to the output's window."""
+    """Return [input channel, output channel]: `weight` where the input belongs to the output's window."""
     offset = np.arange(channels)[:, None] - np.arange(channels)[None, :]
     before = (size - 1) // 2
     return np.where((offset >= -before) & (offset <= size - 1 - before), weight, 0.0).astype(np.float32)

@@ -25,7 +25,7 @@ MAX_ROW = 10240
 
 
 def float_inputs(b: Builder, node: Node) -> list[HbmView | None]:
-    """The homes of all inputs. Raises CannotLower unless they are floats the engines have."""
+    """Return the homes of all inputs. Raises CannotLower unless they are floats the engines have."""
     found: list[HbmView | None] = []
     for tensor in node.inputs:
         view = home(b, tensor) if tensor >= 0 else None
@@ -36,7 +36,7 @@ def float_inputs(b: Builder, node: Node) -> list[HbmView | None]:
 
 
 def needed(views: Sequence[HbmView | None], index: int) -> HbmView:
-    """Input `index`. Raises CannotLower if it is missing."""
+    """Return the input `index`. Raises CannotLower if it is missing."""
     found = views[index] if index < len(views) else None
     if found is None:
         raise CannotLower(f"input {index} is missing")
@@ -44,7 +44,7 @@ def needed(views: Sequence[HbmView | None], index: int) -> HbmView:
 
 
 def statistics(b: Builder, x: View) -> View:
-    """Mean and (population) variance of each partition's elements, as (P, 2) fp32."""
+    """Return the mean and (population) variance of each partition's elements, as (P, 2) fp32."""
     count = x.free_size
     flat = x.reshape(count)
     groups = -(-count // STATISTICS_CHUNK)
@@ -59,19 +59,19 @@ def statistics(b: Builder, x: View) -> View:
 
 
 def inverse_deviation(b: Builder, variance: View, epsilon: float) -> View:
-    """(variance + epsilon) ^ -0.5 in a new tile."""
+    """Return (variance + epsilon) ^ -0.5 in a new tile."""
     made = primitives.temporary(b, variance)
     primitives.scalar(b, made, variance, Alu.ADD, epsilon, Alu.POWER, -0.5)
     return made
 
 
 def _repeated(b: Builder, row: HbmView, partitions: int, count: int) -> View:
-    """A row of parameters in every partition."""
+    """Return a row of parameters in every partition."""
     return b.dma.fetch(row.reshape(1, count).broadcast_to((partitions, count)))
 
 
 def lower_layer_normalization(b: Builder, node: Node) -> None:
-    """LayerNormalization and RMSNormalization over the last axes."""
+    """Lower LayerNormalization and RMSNormalization over the last axes."""
     views = float_inputs(b, node)
     source, scale = needed(views, 0), needed(views, 1)
     shift = views[2] if len(views) > 2 else None
@@ -119,7 +119,7 @@ def _rms_rows(b: Builder, x: View, gain: View, epsilon: float) -> tuple[View, li
 
 
 def lower_lp_normalization(b: Builder, node: Node) -> None:
-    """LpNormalization: x / norm along an axis, 0 where the norm is 0."""
+    """Lower LpNormalization: x / norm along an axis, 0 where the norm is 0."""
     source, target = needed(float_inputs(b, node), 0), home(b, node.outputs[0])
     power = int(node.attributes.get("p", 2))
     if power not in (1, 2):
@@ -141,7 +141,7 @@ def lower_lp_normalization(b: Builder, node: Node) -> None:
 
 
 def lower_dropout(b: Builder, node: Node) -> None:
-    """Dropout that drops nothing: the input, and a mask of ones."""
+    """Lower Dropout that drops nothing: the input, and a mask of ones."""
     inputs = list(node.inputs)
     training = b.graph.constants.get(inputs[2]) if len(inputs) > 2 and inputs[2] >= 0 else 0
     ratio = b.graph.constants.get(inputs[1]) if len(inputs) > 1 and inputs[1] >= 0 else 0.5

@@ -30,17 +30,17 @@ _FLOATS = ("float32", "float16", "bfloat16")
 
 
 def over_axis(x: View) -> View:
-    """A tile (P, axis, inner) with the axis innermost."""
+    """Return a tile (P, axis, inner) with the axis innermost."""
     return x.permute(1, 0)
 
 
 def along_axis(row: View, x: View) -> View:
-    """One value for each inner element (P, inner) repeated along the axis of `x` (P, axis, inner)."""
+    """Return one value for each inner element (P, inner) repeated along the axis of `x` (P, axis, inner)."""
     return row.reshape(1, row.free_size).broadcast(*x.shape)
 
 
 def reduce_axis(b: Builder, x: View, op: Alu, dtype: str = "float32") -> View:
-    """A tile (P, axis, inner) reduced over the axis, as (P, inner)."""
+    """Return a tile (P, axis, inner) reduced over the axis, as (P, inner)."""
     made = b.tiles.sbuf(x.partitions, (x.shape[1],), dtype)
     b.isa.tensor_reduce(made, over_axis(x), op, 1)
     return made
@@ -133,7 +133,7 @@ def _room(b: Builder, partitions: int, part: slice) -> View:
 
 
 def _coerced(b: Builder, node: Node, view: HbmView) -> tuple[HbmView, int]:
-    """The tensor and the axis; before opset 13 everything from the axis on is one axis."""
+    """Return the tensor and the axis; before opset 13 everything from the axis on is one axis."""
     opsets = b.graph.opsets
     old = opsets.get("ai.onnx", opsets.get("", 13)) < 13
     axis = int(node.attributes.get("axis", 1 if old else -1))
@@ -144,7 +144,7 @@ def _coerced(b: Builder, node: Node, view: HbmView) -> tuple[HbmView, int]:
 
 
 def lower_softmax(b: Builder, node: Node) -> None:
-    """Softmax and LogSoftmax, with the maximum subtracted."""
+    """Lower Softmax and LogSoftmax, with the maximum subtracted."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in _FLOATS:
         raise CannotLower(f"{node.op_type} of {source.dtype}")
@@ -160,7 +160,7 @@ def lower_softmax(b: Builder, node: Node) -> None:
 
 
 def ramp(b: Builder, partitions: int, size: int, is_falling: bool) -> View:
-    """1, 2, ... size (or falling) along the axis, in every partition, as (P, axis, 1)."""
+    """Return 1, 2, ... size (or falling) along the axis, in every partition, as (P, axis, 1)."""
     values = np.arange(1, size + 1, dtype=np.float32)
     values = values[::-1].copy() if is_falling else values
     name = f"ramp.{'falling' if is_falling else 'rising'}.{size}"
@@ -168,7 +168,7 @@ def ramp(b: Builder, partitions: int, size: int, is_falling: bool) -> View:
 
 
 def lower_hardmax(b: Builder, node: Node) -> None:
-    """Hardmax: 1 at the first maximum of the axis."""
+    """Lower Hardmax: 1 at the first maximum of the axis."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in _FLOATS:
         raise CannotLower(f"Hardmax of {source.dtype}")

@@ -32,7 +32,7 @@ def require_floats(b: Builder, node: Node) -> None:
 
 
 def lower_max_pool(b: Builder, node: Node) -> None:
-    """MaxPool, with indices where they are asked for."""
+    """Lower MaxPool, with indices where they are asked for."""
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     if source.dtype not in FLOATS and source.dtype not in _LOWEST:
         raise CannotLower(f"MaxPool of {source.dtype}")
@@ -83,7 +83,7 @@ def _with_indices(
 
 
 def _taps(window: Window, places: View) -> list[tuple[View, View, tuple[slice, ...]]]:
-    """(inputs, their positions, outputs) of every tap, in the order of the input."""
+    """Return (inputs, their positions, outputs) of every tap, in the order of the input."""
     found: list[tuple[View, View, tuple[slice, ...]]] = []
     ranges = (window.box.planes, window.box.rows, window.box.columns)
     origins, axes = window.origin, window.axes
@@ -110,7 +110,7 @@ def _taps(window: Window, places: View) -> list[tuple[View, View, tuple[slice, .
 
 
 def lower_average_pool(b: Builder, node: Node) -> None:
-    """AveragePool with ceil_mode, dilations and count_include_pad."""
+    """Lower AveragePool with ceil_mode, dilations and count_include_pad."""
     require_floats(b, node)
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     axes = pool_axes(node, source, out)
@@ -133,7 +133,7 @@ def lower_average_pool(b: Builder, node: Node) -> None:
 
 
 def lower_lp_pool(b: Builder, node: Node) -> None:
-    """LpPool: p-norms of windows."""
+    """Lower LpPool: p-norms of windows."""
     require_floats(b, node)
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     axes = pool_axes(node, source, out)
@@ -156,7 +156,7 @@ def _to_power(b: Builder, target: View, source: View, power: float) -> None:
 
 
 def lower_global_pool(b: Builder, node: Node) -> None:
-    """GlobalAveragePool, GlobalMaxPool, GlobalLpPool."""
+    """Lower GlobalAveragePool, GlobalMaxPool, GlobalLpPool."""
     require_floats(b, node)
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     if len(source.shape) < 2:

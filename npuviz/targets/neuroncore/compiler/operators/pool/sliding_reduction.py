@@ -40,18 +40,20 @@ class Window:
     source: View
 
     def outputs_of(self, tensor: HbmView) -> HbmView:
-        """The window's part of a tensor shaped like the pool's output: [rows, planes, rows, columns]."""
+        """Return the window's part of a tensor shaped like the pool's output: [rows, planes, rows,
+        columns].
+        """
         return self.box.of(_rows_of(tensor, self.images, tuple(axis.out for axis in self.axes)))
 
 
 def pool_axes(node: Node, source: HbmView, out: HbmView) -> Axes:
-    """Axes of a pool from its attributes. Raises CannotLower for more than three."""
+    """Return the axes of a pool from its attributes. Raises CannotLower for more than three."""
     kernel = attributes_of(node).integers("kernel_shape", [])
     return three_axes(node, source.shape, out.shape, kernel)
 
 
 def windows(b: Builder, source: HbmView, axes: Axes, share: int = 4) -> Iterator[Window]:
-    """Parts that fit on chip, inputs fetched; tiles made in an iteration end with it.
+    """Yield the parts that fit on chip, inputs fetched; tiles made in an iteration end with it.
 
     share  a source tile takes at most this part of SBUF
     """
@@ -72,7 +74,7 @@ def windows(b: Builder, source: HbmView, axes: Axes, share: int = 4) -> Iterator
 
 
 def stacks(b: Builder, count: int, image_bytes: int | None) -> Iterator[tuple[Range, int]]:
-    """Ranges of `count` images for one instruction each, and how many of them share a partition.
+    """Yield the ranges of `count` images for one instruction each, and how many of them share a partition.
 
     image_bytes  of an image, so that rows become as long as DMA likes them; None never stacks
     """
@@ -91,14 +93,14 @@ def stacks(b: Builder, count: int, image_bytes: int | None) -> Iterator[tuple[Ra
 
 
 def _rows_of(tensor: HbmView, images: Range, image: tuple[int, ...]) -> HbmView:
-    """Images [first, end) of a tensor [images, channels, ...] as rows of a shape."""
+    """Return the images [first, end) of a tensor [images, channels, ...] as rows of a shape."""
     return tensor.reshape(tensor.shape[0] * tensor.shape[1], -1)[slice(*images)].reshape(-1, *image)
 
 
 def slide(
     b: Builder, window: Window, op: Alu, identity: float, dtype: str, source: View | None = None
 ) -> View:
-    """`op` over the windows of all axes: [rows, planes, rows, columns] of the box, of `dtype`.
+    """Return `op` over the windows of all axes: [rows, planes, rows, columns] of the box, of `dtype`.
 
     source  instead of the window's own, of the same shape
     The result may be a view of the source where no axis has more than one tap.
@@ -122,12 +124,12 @@ def slide(
 
 
 def _is_whole(axis: WindowAxis) -> bool:
-    """Whether the only window is the whole axis."""
+    """Return whether the only window is the whole axis."""
     return axis.out == 1 and axis.kernel == axis.size and not axis.before and axis.dilation == 1
 
 
 def _is_untouched(axis: WindowAxis) -> bool:
-    """Whether every output is the input at its place."""
+    """Return whether every output is the input at its place."""
     return axis.kernel == 1 and axis.stride == 1 and not axis.before and axis.out == axis.size
 
 

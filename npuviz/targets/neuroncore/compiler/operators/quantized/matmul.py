@@ -27,7 +27,7 @@ from npuviz.targets.neuroncore.isa import Alu
 
 
 def lower_matmul_integer(b: Builder, node: Node) -> None:
-    """MatMulInteger: int32 sums, of as many products at a time as fp32 holds the sum of."""
+    """Lower MatMulInteger: int32 sums, of as many products at a time as fp32 holds the sum of."""
     left, right, *zeros = (*node.inputs, -1, -1)
     require_bytes(b, left, right)
     first, second = (left, zeros[0]), (right, zeros[1])
@@ -44,7 +44,7 @@ def lower_matmul_integer(b: Builder, node: Node) -> None:
 
 
 def lower_qlinear_matmul(b: Builder, node: Node) -> None:
-    """QLinearMatMul: sums scaled, rounded and saturated to 8 bits."""
+    """Lower QLinearMatMul: sums scaled, rounded and saturated to 8 bits."""
     left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = node.inputs
     require_bytes(b, left, right, node.outputs[0])
     operands = _operands(b, (left, left_zero), (right, right_zero))
@@ -63,13 +63,13 @@ def lower_qlinear_matmul(b: Builder, node: Node) -> None:
 
 
 def _left_shape(b: Builder, tensor: int) -> tuple[int, ...]:
-    """A scale or zero point by row: [M] becomes [M, 1]."""
+    """Return a scale or zero point by row: [M] becomes [M, 1]."""
     shape = b.graph.tensors[tensor].shape
     return (*shape, 1) if len(shape) == 1 else shape or (1,)
 
 
 def _right_shape(b: Builder, tensor: int) -> tuple[int, ...]:
-    """A scale or zero point by column: [N] stays."""
+    """Return a scale or zero point by column: [N] stays."""
     return b.graph.tensors[tensor].shape or (1,)
 
 
@@ -123,7 +123,7 @@ def _finish(
 
 
 def _add_to(b: Builder, out: HbmView) -> Callable[[View, View, Region], None]:
-    """Adds sums to a matrix of int32, as integers."""
+    """Return the adds sums to a matrix of int32, as integers."""
 
     def finish(target: View, source: View, region: Region) -> None:
         with b.tiles.scope():

@@ -90,12 +90,12 @@ def _layout(b: Builder, node: Node) -> Layout:
 
 
 def _value(b: Builder, tile: View, dtype: str) -> View:
-    """The numbers of a tile, decoded if the engines do not know its type."""
+    """Return the numbers of a tile, decoded if the engines do not know its type."""
     return decoded(b, tile, dtype) if is_raw(dtype) else tile
 
 
 def lower_quantize(b: Builder, node: Node) -> None:
-    """QuantizeLinear: round half to even of x / scale, plus the zero point, saturated."""
+    """Lower QuantizeLinear: round half to even of x / scale, plus the zero point, saturated."""
     tensors = b.graph.tensors
     kind = tensors[node.outputs[0]].dtype
     if (
@@ -130,7 +130,7 @@ def lower_quantize(b: Builder, node: Node) -> None:
 
 
 def lower_dequantize(b: Builder, node: Node) -> None:
-    """DequantizeLinear: (x - zero point) * scale."""
+    """Lower DequantizeLinear: (x - zero point) * scale."""
     tensors = b.graph.tensors
     kind = tensors[node.inputs[0]].dtype
     known = kind in RANGES or kind in SMALL_INTEGERS or kind in SMALL_FLOATS

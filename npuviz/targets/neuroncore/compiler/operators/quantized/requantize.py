@@ -34,7 +34,7 @@ def require_bytes(b: Builder, *tensors: int) -> None:
 def largest_sum(
     b: Builder, left: tuple[int, int], right: tuple[int, int], axes: tuple[int, ...], column: int
 ) -> float:
-    """The most that a sum of products, and any part of it, can reach.
+    """Return the most that a sum of products, and any part of it, can reach.
 
     left, right  a tensor of 8-bit integers and its zero point (-1: none)
     axes         of the right one, that its sums run along; column  that its zero points run along
@@ -49,12 +49,12 @@ def largest_sum(
 
 
 def is_exact(largest: float) -> bool:
-    """Whether fp32 holds all sums up to this one."""
+    """Return whether fp32 holds all sums up to this one."""
     return largest < _EXACT_SUM
 
 
 def exact_pieces(largest: float, depth: int) -> list[tuple[int, int]]:
-    """Ranges of a sum's depth whose sums fp32 holds, were each product as large as any.
+    """Return the ranges of a sum's depth whose sums fp32 holds, were each product as large as any.
 
     largest  of products of 8-bit integers
     """
@@ -71,7 +71,7 @@ def require_exact(largest: float) -> None:
 
 
 def largest_value(b: Builder, tensor: int, zero_point: int) -> float:
-    """The largest magnitude that an 8-bit tensor can have less its zero point."""
+    """Return the largest magnitude that an 8-bit tensor can have less its zero point."""
     low, high = _RANGES[b.graph.tensors[tensor].dtype]
     zero = b.graph.constants.get(zero_point) if zero_point >= 0 else np.zeros(1)
     if zero is None:
@@ -81,7 +81,7 @@ def largest_value(b: Builder, tensor: int, zero_point: int) -> float:
 
 
 def centred_array(b: Builder, tensor: int, zero_point: int, axis: int) -> np.ndarray | None:
-    """A stored tensor less its zero point (-1: none) as bfloat16, or None if either is not stored.
+    """Return a stored tensor less its zero point (-1: none) as bfloat16, or None if either is not stored.
 
     axis  that a zero point of several values belongs to
     """
@@ -101,7 +101,8 @@ def centred_array(b: Builder, tensor: int, zero_point: int, axis: int) -> np.nda
 
 
 def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...]) -> HbmView:
-    """A tensor less its zero point (-1: none) as bfloat16: a constant if both are stored, else a buffer.
+    """Return a tensor less its zero point (-1: none) as bfloat16: a constant if both are stored, else a
+    buffer.
 
     zero_shape  the zero point's shape, broadcast to the tensor's
     """
@@ -134,7 +135,7 @@ def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...
 
 
 def _table_shape(source: HbmView, zero: HbmView | None) -> tuple[int, int]:
-    """Rows and columns that both a tensor and its zero point can be taken as."""
+    """Return the rows and columns that both a tensor and its zero point can be taken as."""
     count = source.num_elements
     for width in (source.shape[-1], count // source.shape[0]):
         try:
@@ -202,5 +203,5 @@ class Requantize:
 
 
 def _is_column(view: HbmView) -> bool:
-    """Whether all elements of a partition are the same one."""
+    """Return whether all elements of a partition are the same one."""
     return not any(step for size, step in zip(view.shape[1:], view.steps[1:], strict=True) if size > 1)

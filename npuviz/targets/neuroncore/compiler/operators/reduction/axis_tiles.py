@@ -32,7 +32,7 @@ class AxisTile:
     turned: bool = False
 
     def fetch(self, b: Builder, side: int) -> View:
-        """A side in SBUF, not to be written."""
+        """Return a side in SBUF, not to be written."""
         view = self.sides[side]
         if not self.turned:
             return b.dma.fetch(view)
@@ -75,13 +75,13 @@ def store_as(b: Builder, target: HbmView, value: View) -> None:
 
 
 def split_at(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """(elements before, on and behind an axis; a negative axis counts from the end)."""
+    """Return (elements before, on and behind an axis; a negative axis counts from the end)."""
     axis %= max(1, len(shape))
     return math.prod(shape[:axis]), shape[axis] if shape else 1, math.prod(shape[axis + 1 :])
 
 
 def axis_tiles(shape: Sequence[int], axis: int, sides: Sequence[HbmView], limit: int) -> Iterator[AxisTile]:
-    """Tiles that hold the whole axis, at most `limit` elements a partition.
+    """Yield the tiles that hold the whole axis, at most `limit` elements a partition.
 
     sides  dense views of `shape`, except that the size of the axis may differ from side to side; the
            first is read, the others are written
@@ -120,7 +120,7 @@ def _turned_tiles(planes: Sequence[HbmView], size: int) -> Iterator[AxisTile]:
 
 
 def _spread_tiles(planes: Sequence[HbmView], size: int, inner: int) -> Iterator[AxisTile]:
-    """The elements behind the axis in runs of `inner`, one run a partition."""
+    """Yield the elements behind the axis in runs of `inner`, one run a partition."""
     behind = planes[0].shape[1]
     start = 0
     while start < behind:

@@ -46,7 +46,9 @@ class Reduction:
 
 
 def constant_input(b: Builder, node: Node, index: int) -> np.ndarray | None:
-    """Input `index` as compile-time values, None if absent. Raises CannotLower if only known later."""
+    """Return the input `index` as compile-time values, None if absent. Raises CannotLower if only known
+    later.
+    """
     if index >= len(node.inputs) or node.inputs[index] < 0:
         return None
     found = b.graph.constants.get(node.inputs[index])
@@ -56,7 +58,7 @@ def constant_input(b: Builder, node: Node, index: int) -> np.ndarray | None:
 
 
 def reduced_axes(b: Builder, node: Node, rank: int) -> tuple[int, ...] | None:
-    """The axes of a Reduce operator, rising; None if it only copies (noop_with_empty_axes)."""
+    """Return the axes of a Reduce operator, rising; None if it only copies (noop_with_empty_axes)."""
     given = constant_input(b, node, 1)
     axes = given.reshape(-1).tolist() if given is not None else list(node.attributes.get("axes") or [])
     if not axes:
@@ -67,7 +69,9 @@ def reduced_axes(b: Builder, node: Node, rank: int) -> tuple[int, ...] | None:
 
 
 def merged_dims(shape: Sequence[int], axes: Sequence[int]) -> list[tuple[int, bool]]:
-    """(size, is reduced) of runs of kept and reduced dimensions, the first one kept (maybe of size 1)."""
+    """Return (size, is reduced) of runs of kept and reduced dimensions, the first one kept (maybe of size
+    1).
+    """
     dims: list[tuple[int, bool]] = [(1, False)]
     for axis, size in enumerate(shape):
         flag = axis in axes
@@ -83,7 +87,7 @@ def _slices(size: int, length: int) -> list[slice]:
 
 
 def _tile_slices(sizes: Sequence[int], limit: int) -> list[list[slice]]:
-    """Per dimension the slices that keep a tile within `limit` elements and 4 dimensions."""
+    """Return the per dimension the slices that keep a tile within `limit` elements and 4 dimensions."""
     cuts: list[list[slice]] = []
     inside = 1
     for position, size in enumerate(reversed(sizes)):
@@ -132,7 +136,7 @@ def reduce_view(
 def _pieces(
     cuts: list[list[slice]], flags: list[bool]
 ) -> Iterator[tuple[tuple[slice, ...], list[tuple[slice, ...]]]]:
-    """(slices of the kept dimensions, keys of all pieces that are reduced into them)."""
+    """Yield (slices of the kept dimensions, keys of all pieces that are reduced into them)."""
     kept = [cut for cut, flag in zip(cuts, flags, strict=True) if not flag]
     gone = [cut for cut, flag in zip(cuts, flags, strict=True) if flag]
     for chosen in product(*kept):
@@ -144,7 +148,7 @@ def _pieces(
 
 
 def _accumulate(b: Builder, piece: HbmView, flags: list[bool], how: Reduction, total: View | None) -> View:
-    """One more piece (partitions, *dims) into the running tile (partitions, kept elements)."""
+    """Return one more piece (partitions, *dims) into the running tile (partitions, kept elements)."""
     kept = math.prod(size for size, flag in zip(piece.shape[1:], flags, strict=True) if not flag)
     dtype = _total_dtype(piece.dtype)
     if total is None:
@@ -331,7 +335,7 @@ def lower_reduce(b: Builder, node: Node) -> None:
 
 
 def lower_log_sum_exp(b: Builder, node: Node) -> None:
-    """ReduceLogSumExp: the maximum first, so that no exponential overflows."""
+    """Lower ReduceLogSumExp: the maximum first, so that no exponential overflows."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in ("float32", "float16", "bfloat16"):
         raise CannotLower(f"ReduceLogSumExp of {source.dtype}")

@@ -20,7 +20,7 @@ _SCANNED = ("float32", "float16", "bfloat16", "int32", "uint32", "int64", "uint6
 
 
 def lower_cumulative(b: Builder, node: Node) -> None:
-    """CumSum and CumProd."""
+    """Lower CumSum and CumProd."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in _SCANNED:
         raise CannotLower(f"{node.op_type} of {source.dtype}")
@@ -48,7 +48,7 @@ def lower_cumulative(b: Builder, node: Node) -> None:
 
 
 def _scanned(b: Builder, x: View, op: Alu) -> View:
-    """Running totals along the last dimension of (P, inner, axis), by the scan instruction."""
+    """Return the running totals along the last dimension of (P, inner, axis), by the scan instruction."""
     made, ones = (
         b.tiles.sbuf(x.partitions, x.shape, "float32"),
         b.tiles.sbuf(x.partitions, (x.shape[1],), "float32"),
@@ -63,7 +63,9 @@ def _scanned(b: Builder, x: View, op: Alu) -> View:
 
 
 def _steps(b: Builder, x: View, op: Alu) -> View:
-    """Running totals of integers, exact: log2(axis) passes that combine what is 1, 2, 4 ... apart."""
+    """Return the running totals of integers, exact: log2(axis) passes that combine what is 1, 2, 4 ...
+    apart.
+    """
     made = b.tiles.sbuf(x.partitions, x.shape, x.dtype)
     b.isa.copy(made, x)
     distance = 1
@@ -77,7 +79,7 @@ def _steps(b: Builder, x: View, op: Alu) -> View:
 
 
 def _shifted(b: Builder, x: View, op: Alu) -> View:
-    """Totals of what comes before each element."""
+    """Return the totals of what comes before each element."""
     made = b.tiles.sbuf(x.partitions, x.shape, x.dtype)
     b.isa.memset(made[:, :, 0:1], 0 if op == Alu.ADD else 1)
     if x.shape[1] > 1:

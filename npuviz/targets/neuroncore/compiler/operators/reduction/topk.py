@@ -38,7 +38,7 @@ class Order:
         return Alu.MAXIMUM if self.largest else Alu.MINIMUM
 
     def worst(self, kind: str) -> float | int:
-        """A value that nothing comes behind."""
+        """Return a value that nothing comes behind."""
         if kind in primitives.WIDE:
             info = np.iinfo(kind)
             return int(info.min if self.largest else info.max)
@@ -46,12 +46,12 @@ class Order:
 
 
 def _kind(dtype: str) -> str:
-    """What values are compared as."""
+    """Return what values are compared as."""
     return dtype if dtype in primitives.WIDE else "float32"
 
 
 def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -> tuple[View, View]:
-    """The first `k` of a tile (P, axis, inner): values and places, each (P, k, inner).
+    """Return the first `k` of a tile (P, axis, inner): values and places, each (P, k, inner).
 
     names  what the places are called, whole numbers (P, axis, inner); None: 0, 1, ...
     """
@@ -172,7 +172,7 @@ def _check_type(view: HbmView) -> None:
 
 
 def lower_top_k(b: Builder, node: Node) -> None:
-    """TopK: one pass over the axis for every rank; of equal values the first comes first."""
+    """Lower TopK: one pass over the axis for every rank; of equal values the first comes first."""
     source = home(b, node.inputs[0])
     values, indices = home(b, node.outputs[0]), home(b, node.outputs[1])
     _check_type(source)
@@ -184,7 +184,7 @@ def lower_top_k(b: Builder, node: Node) -> None:
 
 
 def lower_arg(b: Builder, node: Node) -> None:
-    """ArgMax and ArgMin; NaN is not looked for."""
+    """Lower ArgMax and ArgMin; NaN is not looked for."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     _check_type(source)
     axis = int(node.attributes.get("axis", 0)) % max(1, len(source.shape))

@@ -20,7 +20,7 @@ class Neighbour:
 
 
 def with_zeros_outside(b: Builder, places: View, size: int) -> tuple[Neighbour, Neighbour]:
-    """Neighbours of places on an axis of `size`; those outside weigh nothing."""
+    """Return the neighbours of places on an axis of `size`; those outside weigh nothing."""
     below = _like(b, places)
     floored(b, below, places)
     part = _like(b, places)
@@ -42,7 +42,9 @@ def _inside(b: Builder, index: View, weight: View, size: int) -> Neighbour:
 
 
 def clamped_to_border(b: Builder, places: View, size: int) -> tuple[Neighbour, Neighbour]:
-    """Neighbours as RoiAlign takes them: places from -1 to `size` move inside, others weigh nothing."""
+    """Return the neighbours as RoiAlign takes them: places from -1 to `size` move inside, others weigh
+    nothing.
+    """
     is_near = _like(b, places)
     b.isa.tensor_scalar(is_near, places, Alu.GREATER_EQUAL, -1.0)
     upper = _like(b, places)
@@ -72,7 +74,7 @@ def sample(
     combine: Alu = Alu.ADD,
     base: View | None = None,
 ) -> View:
-    """The four weighted neighbours in a plane [P, elements] (rows of `width`), added or else combined.
+    """Return the four weighted neighbours in a plane [P, elements] (rows of `width`), added or else combined.
 
     rows, columns  tiles of one shape, which the result (fp32) has too
     base           index of the plane's first element, one a partition

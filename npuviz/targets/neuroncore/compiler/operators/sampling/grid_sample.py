@@ -52,7 +52,7 @@ class _Tap:
 
 
 def lower_grid_sample(b: Builder, node: Node) -> None:
-    """GridSample of pictures and volumes in all modes and paddings."""
+    """Lower GridSample of pictures and volumes in all modes and paddings."""
     to, of, grid = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     mode, padding = arguments.text(node, "mode", "linear"), arguments.text(node, "padding_mode", "zeros")
     if mode not in MODES or padding not in ("zeros", "border", "reflection"):
@@ -81,7 +81,7 @@ def lower_grid_sample(b: Builder, node: Node) -> None:
 
 
 def _sample(b: Builder, rows: HbmView, places: HbmView, axes: list[_Axis], first: int) -> View:
-    """(P, channels) float32: the picture at up to 128 places."""
+    """Return (P, channels) float32: the picture at up to 128 places."""
     count, channels = places.shape[0], rows.shape[1]
     given = b.dma.fetch(places)
     taps = [_taps(b, axis, given[:, at : at + 1]) for at, axis in enumerate(axes)]
@@ -102,7 +102,7 @@ def _sample(b: Builder, rows: HbmView, places: HbmView, axes: list[_Axis], first
 
 
 def _taps(b: Builder, axis: _Axis, given: View) -> list[_Tap]:
-    """The neighbours along an axis; given: places from -1 to 1."""
+    """Return the neighbours along an axis; given: places from -1 to 1."""
     count = given.partitions
     place, base = _column(b, count), _column(b, count)
     half = axis.size / 2
@@ -132,7 +132,9 @@ def _taps(b: Builder, axis: _Axis, given: View) -> list[_Tap]:
 
 
 def _weight(b: Builder, mode: str, part: View, shift: int) -> View:
-    """The weight of the neighbour `shift` away from the pixel before a place that is `part` after it."""
+    """Return the weight of the neighbour `shift` away from the pixel before a place that is `part` after
+    it.
+    """
     made, distance = _column(b, part.partitions), _column(b, part.partitions)
     # |part - shift|: the neighbours before the place are shifts 0 and -1.
     sign = 1.0 if shift <= 0 else -1.0
@@ -153,7 +155,7 @@ def _weight(b: Builder, mode: str, part: View, shift: int) -> View:
 
 
 def _tap(b: Builder, axis: _Axis, index: View, weight: View | None) -> _Tap:
-    """A neighbour whose index may lie outside: it is brought inside, or counts nothing."""
+    """Return a neighbour whose index may lie outside: it is brought inside, or counts nothing."""
     count = index.partitions
     if axis.padding == "reflection":
         index = _reflected(b, axis, index)
@@ -171,7 +173,7 @@ def _tap(b: Builder, axis: _Axis, index: View, weight: View | None) -> _Tap:
 
 
 def _reflected(b: Builder, axis: _Axis, place: View) -> View:
-    """Places thrown back at the bounds as often as it takes: a triangle wave."""
+    """Return the places thrown back at the bounds as often as it takes: a triangle wave."""
     low, high = axis.bounds
     if high <= low:
         made = _column(b, place.partitions)
@@ -189,7 +191,7 @@ def _reflected(b: Builder, axis: _Axis, place: View) -> View:
 
 
 def _row(b: Builder, axes: list[_Axis], taps: tuple[_Tap, ...], first: int) -> View:
-    """Row numbers of pixels (P,1) int32; `first` is the row where the picture begins."""
+    """Return the row numbers of pixels (P,1) int32; `first` is the row where the picture begins."""
     count = taps[0].index.partitions
     total: View | None = None
     for axis, tap in zip(axes, taps, strict=True):
@@ -221,7 +223,7 @@ def _product(b: Builder, weights: list[View]) -> View | None:
 
 
 def _rounded(b: Builder, place: View) -> View:
-    """The nearest whole number, half to even, as float32: writing an integer rounds so."""
+    """Return the nearest whole number, half to even, as float32: writing an integer rounds so."""
     whole, made = b.tiles.sbuf(place.partitions, (1,), "int32"), _column(b, place.partitions)
     b.isa.copy(whole, place)
     b.isa.copy(made, whole)

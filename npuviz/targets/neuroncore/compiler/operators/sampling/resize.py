@@ -23,7 +23,7 @@ FLOATS = ("float32", "float16", "bfloat16")
 
 
 def lower_resize(b: Builder, node: Node) -> None:
-    """Resize of any version, and Upsample."""
+    """Lower Resize of any version, and Upsample."""
     to, of = arguments.target(b, node), arguments.source(b, node)
     if not to.num_elements:
         return

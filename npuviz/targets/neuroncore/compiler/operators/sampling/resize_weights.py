@@ -31,7 +31,7 @@ class AxisResize:
     roi: tuple[float, float] = (0.0, 1.0)
 
     def places(self) -> np.ndarray:
-        """Where in the source each result lies, (out,) float64."""
+        """Return where in the source each result lies, (out,) float64."""
         x = np.arange(self.out, dtype=np.float64)
         length = self.scale * self.size
         if self.coordinates == "half_pixel":
@@ -55,14 +55,14 @@ class AxisResize:
         raise CannotLower(f"the coordinate transformation {self.coordinates}")
 
     def outside(self) -> np.ndarray:
-        """(out,) bool: results that get the extrapolation value."""
+        """Return (out,) bool: results that get the extrapolation value."""
         if self.coordinates != "tf_crop_and_resize":
             return np.zeros(self.out, bool)
         places = self.places()
         return (places < 0) | (places > self.size - 1)
 
     def sources(self) -> np.ndarray:
-        """(out,) int64: the one source of each result, for nearest."""
+        """Return (out,) int64: the one source of each result, for nearest."""
         places = self.places()
         rounded = {
             "round_prefer_floor": np.ceil(places - 0.5),
@@ -75,7 +75,7 @@ class AxisResize:
         return np.clip(rounded[self.nearest], 0, self.size - 1).astype(np.int64)
 
     def weights(self) -> np.ndarray:
-        """(out, size) float64, for linear and cubic."""
+        """Return (out, size) float64, for linear and cubic."""
         places = self.places()
         narrow = min(self.scale, 1.0) if self.is_antialiased else 1.0
         reach = int(np.ceil((1 if self.mode == "linear" else 2) / narrow)) + 1

@@ -22,7 +22,7 @@ _MAX_REGIONS = 512
 
 
 def lower_roi_align(b: Builder, node: Node) -> None:
-    """RoiAlign with a fixed number of samples a bin."""
+    """Lower RoiAlign with a fixed number of samples a bin."""
     require_floats(b, node.inputs[:2])
     source, regions, images = (b.hbm[tensor] for tensor in node.inputs[:3])
     out = b.hbm[node.outputs[0]]
@@ -57,7 +57,7 @@ def lower_roi_align(b: Builder, node: Node) -> None:
 
 
 def _grid(size: int, samples: int) -> np.ndarray:
-    """[1, size * samples]: places of the samples, as parts of a region of `size` bins."""
+    """Return [1, size * samples]: places of the samples, as parts of a region of `size` bins."""
     places = (np.arange(size * samples, dtype=np.float64) + 0.5) / (samples * size)
     return places.astype(np.float32)[None]
 
@@ -73,7 +73,7 @@ def _base(b: Builder, image: HbmView, partitions: int, plane: int) -> View:
 def _neighbours(
     b: Builder, box: View, index: int, grid: HbmView, how: tuple[int, float, bool]
 ) -> tuple[Neighbour, Neighbour]:
-    """Neighbours along an axis: start + extent * place; box holds x1, y1, x2, y2."""
+    """Return the neighbours along an axis: start + extent * place; box holds x1, y1, x2, y2."""
     size, scale, is_half = how
     shift = 0.5 if is_half else 0.0
     partitions, count = box.partitions, grid.shape[1]
@@ -104,7 +104,7 @@ def _bins(
     how: tuple[int, int, bool],
     base: View,
 ) -> View:
-    """[channels, bins of rows, bins of columns]."""
+    """Return [channels, bins of rows, bins of columns]."""
     width, samples, is_largest = how
     high, wide = axes[0][0].index.free_size, axes[1][0].index.free_size
 
