@@ -79,7 +79,7 @@ def check(
 
 
 def _first_store(storage: Storage, bad: np.ndarray, table: AccessTable) -> int:
-    """The first instruction, in program order, that writes a wrong element to DRAM; -1: none does.
+    """Find the first instruction in program order that writes a wrong element to DRAM; -1 if none does.
 
     bad  elements that are wrong, flat bool
     """
@@ -94,7 +94,7 @@ def _first_store(storage: Storage, bad: np.ndarray, table: AccessTable) -> int:
 
 
 def _types_of(engine: ValueEngine, graph: Graph) -> Callable[[int], str]:
-    """Tensor -> the coarser of the types in which it is stored and declared, "" for exact integers.
+    """Return a function from a tensor to the coarser of its stored and declared types, "" for exact integers.
 
     The machine may store a tensor more coarsely than the graph declares it, and the reference computes
     in the declared types, which may be the coarser ones.
@@ -112,7 +112,7 @@ def _types_of(engine: ValueEngine, graph: Graph) -> Callable[[int], str]:
 
 
 def _rules_of(graph: Graph, type_of: Callable[[int], str]) -> Callable[[int], errors.Rule]:
-    """Tensor -> its rule, by the coarsest type on the way to it."""
+    """Return a function from a tensor to its comparison rule, by the coarsest type on the way to it."""
     types = errors.coarsest_types(graph, list(TOLERANCES), type_of)
 
     def rule_of(tensor: int) -> errors.Rule:

@@ -47,7 +47,7 @@ class _Groups:
 
 
 def choose_orders(graph: Graph, layout: str) -> list[tuple[int, ...]]:
-    """Axis order in DRAM of every tensor, by id; `layout` is the chip's ("NHWC" or "NCHW")."""
+    """Choose the axis order in DRAM of every tensor, by id; `layout` is the chip's ("NHWC" or "NCHW")."""
     orders = [tuple(range(len(tensor.shape))) for tensor in graph.tensors]
     for tensor in _kernels(graph):
         orders[tensor] = KERNEL_ORDER
@@ -75,12 +75,12 @@ def _activations(node: Node) -> list[int]:
 
 
 def _residual(node: Node) -> tuple[int, ...]:
-    """The tensor that a FusedConv adds to its result."""
+    """Return the tensor that a FusedConv adds to its result."""
     return node.inputs[3:4] if node.op_type == "FusedConv" else ()
 
 
 def _kernels(graph: Graph) -> list[int]:
-    """Constant 4-D tensors that only convolutions read, as their weights."""
+    """Return constant 4-D tensors that only convolutions read, as their weights."""
     readers: dict[int, list[bool]] = {}
     for node in graph.nodes:
         place = 3 if node.op_type == "QLinearConv" else 1

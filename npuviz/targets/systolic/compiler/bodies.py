@@ -14,13 +14,13 @@ _LOOPS = ("Loop", "Range", "Scan", "SequenceMap")
 
 
 def has_lowering(node: Node) -> bool:
-    """Whether the cores have operators of this kind."""
+    """Return whether the cores have operators of this kind."""
     return node.op_type in LOWERINGS and node.domain in DOMAINS
 
 
 def with_bodies(graph: Graph, kept: Collection[int]) -> Graph:
-    """The graph with operators written out that the cores do not have, where they have some of what these are
-    made of.
+    """Replace operators that the cores do not have by their function bodies, where the cores have operators
+    of the body.
 
     kept  ids of nodes that the Host is to run
     """

@@ -44,7 +44,7 @@ class _LayerEntries:
         self.rows: list[list[int]] = []
 
     def number(self, key: Hashable, address: int, size: int) -> int:
-        """Number of the entry `key`, made when the layer does not have it yet."""
+        """Return the number of the entry `key`, and make the entry if the layer does not have it yet."""
         found = self.ids.get(key)
         if found is None:
             found = self.ids[key] = len(self.rows)
@@ -54,7 +54,7 @@ class _LayerEntries:
         return found
 
     def placed_rows(self) -> list[list[int]]:
-        """ENTRIES rows; those without an address follow each other behind all others."""
+        """Return ENTRIES rows; entries without an address follow each other behind all others."""
         end = max((address + size for address, size in self.rows if address >= 0), default=0)
         for row in self.rows:
             if row[0] < 0:
@@ -159,7 +159,7 @@ class ProgramBuilder:
         return len(self._layers) - 1
 
     def _tiles_between(self, first: int, end: int) -> np.ndarray:
-        """A copy of the rows of tiles first .. end - 1."""
+        """Return a copy of the rows of tiles first .. end - 1."""
         at = bisect_right(self._tile_starts, first) - 1
         parts: list[np.ndarray] = []
         while first < end:
@@ -185,7 +185,8 @@ class ProgramBuilder:
         self._append_tiles(tiles)
 
     def scratchpad_entry(self, key: Hashable, address: int, size: int) -> int:
-        """Operand word of the layer's scratchpad entry `key` (k + 1); `address` is inside the half.
+        """Return the operand word of the layer's scratchpad entry `key` (k + 1); `address` is inside the
+        half.
 
         The first address given for a key stays; the size kept is the largest one. Entries with
         address -1 are laid out by the builder behind all others.
@@ -194,12 +195,14 @@ class ProgramBuilder:
         return self._scratchpad.number(key, address, size) + 1
 
     def accumulator_entry(self, key: Hashable, address: int, size: int) -> int:
-        """Operand word of the layer's accumulator entry `key` (-(k + 1)); as `scratchpad_entry`."""
+        """Return the operand word of the layer's accumulator entry `key` (-(k + 1)); as
+        `scratchpad_entry`."""
         self._require_open("accumulator_entry")
         return -(self._accumulator.number(key, address, size) + 1)
 
     def template(self, key: Hashable, write: Callable[[Template], None]) -> int:
-        """Id of the template `key` of this layer; `write` fills it when the layer does not have it yet.
+        """Return the id of the template `key` of this layer; `write` fills it if the layer does not have it
+        yet.
 
         `key` must determine the rows that `write` makes within the layer.
         """
@@ -282,7 +285,7 @@ class ProgramBuilder:
         self._append_tiles(tiles)
 
     def finish(self, values: Any = None) -> SystolicTables:
-        """The finished tables; `values` is the plan of the values engine. The builder is used up."""
+        """Return the finished tables; `values` is the plan of the values engine. The builder is used up."""
         self._require_closed("finish")
         tiles = _stack(self._tiles, tk.TILE.num_words)
         counts = tiles[:, tk.TILE.count]

@@ -51,7 +51,7 @@ def compile_true(
     requests: Sequence[RequestPlan] = (),
     choices: Choices | None = None,
 ) -> Compiled:
-    """Lower every node: one layer each, launch by launch; without launches all nodes are one.
+    """Lower every node to one layer, launch by launch; without launches, all nodes are one launch.
 
     dram     memory id of the DRAM in the machine description
     choices  tilings to use instead of the estimate's; default: those of the spec's file, if it names one
@@ -91,7 +91,7 @@ def _title(node: Node) -> str:
 
 
 def _edges(plans: Sequence[LayerPlan], first: int) -> list[tuple[int, int]]:
-    """Pairs of a layer and one that reads or overwrites what it makes, from layer `first` on."""
+    """Return pairs of a layer and a later one that reads or overwrites its results, from layer `first` on."""
     maker: dict[int, int] = {}
     found: list[tuple[int, int]] = []
     for layer in range(first, len(plans)):
@@ -120,7 +120,8 @@ def _has_no_lowering(node: Node) -> bool:
 
 
 def _lacking(graph: Graph, node: Node) -> HostReason:
-    """Why the cores have no lowering for a node; recurrent ones of usual forms were written out before."""
+    """Return why the cores have no lowering for a node. Recurrent nodes of usual forms were written out
+    before."""
     if node.op_type not in RECURRENT:
         return lacking(node, "the cores have")
     held = [graph.tensors[tensor].shape for tensor in node.inputs[1:3] if tensor >= 0]
@@ -140,7 +141,7 @@ def _lacking(graph: Graph, node: Node) -> HostReason:
 
 
 def _lower_on_host(lowering: Lowering, node: Node, reason: HostReason) -> None:
-    """Add the Host layer of a node and tell why it is there.
+    """Add the Host layer of a node, and a note with the reason.
 
     Assumed: its cycles, see `SystolicSpec`.
     """
@@ -160,7 +161,7 @@ def _lower_on_host(lowering: Lowering, node: Node, reason: HostReason) -> None:
 
 
 def is_placed_as_view(lowering: Lowering, node: Node) -> bool:
-    """Whether the node's result shares the bytes of its input."""
+    """Return whether the node's result shares the bytes of its input."""
     return (
         bool(node.outputs)
         and node.outputs[0] >= 0
@@ -169,7 +170,7 @@ def is_placed_as_view(lowering: Lowering, node: Node) -> bool:
 
 
 def scheduled(graph: Graph) -> list[Node]:
-    """Nodes in the order in which the simple scheduler starts them.
+    """Return nodes in the order in which the simple scheduler starts them.
 
     Ref: systolic.md section 4: nodes ready at the start in graph order; later the consumers of a
     finished node's results, in graph order, as soon as all their inputs are there.
@@ -195,7 +196,7 @@ def scheduled(graph: Graph) -> list[Node]:
 
 
 def state_assumptions(lowering: Lowering) -> None:
-    """Note what true mode assumes, and where it departs from ONNXim."""
+    """Note the assumptions of true mode, and its deviations from ONNXim."""
     lowering.note(
         "assumed",
         "vector instructions work on 4-byte accumulator elements; an operator without a rule of its own "

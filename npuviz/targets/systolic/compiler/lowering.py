@@ -66,19 +66,19 @@ class Lowering(TakesNotes):
     # Tensors -----------------------------------------------------------------------------------
 
     def tensor(self, index: int) -> Tensor:
-        """A tensor of the graph."""
+        """Return a tensor of the graph."""
         return self.graph.tensors[index]
 
     def storage(self, index: int) -> Storage:
-        """How a tensor is stored."""
+        """Return the storage of a tensor."""
         return self.storages[index]
 
     def constant(self, index: int) -> np.ndarray | None:
-        """The values of a constant tensor, or None (also for an absent input)."""
+        """Return the values of a constant tensor, or None (also for an absent input)."""
         return self.graph.constants.get(index) if index >= 0 else None
 
     def input(self, node: Node, position: int) -> int:
-        """Tensor id of an input, -1 if it is absent."""
+        """Return the tensor id of an input, -1 if it is absent."""
         return node.inputs[position] if position < len(node.inputs) else -1
 
     def require_floats(self, node: Node, tensors: Sequence[int]) -> None:
@@ -93,7 +93,7 @@ class Lowering(TakesNotes):
     def choose(
         self, node: Node, key: ProblemKey, ranked: Sequence[tuple[int, ...]], fits: Callable[[Choice], bool]
     ) -> Choice | None:
-        """How a problem is cut: what somebody chose for it, if it fits, else the best of `ranked`.
+        """Return how to cut a problem: by the choice made for it, if that fits, else by the best of `ranked`.
 
         None if nothing fits. Remembers the problem for who searches.
         """
@@ -114,23 +114,24 @@ class Lowering(TakesNotes):
     # Plan --------------------------------------------------------------------------------------
 
     def shape(self, shape: tuple[int, ...]) -> int:
-        """AUX word of a MOVIN whose entry is read in this shape."""
+        """Return the AUX word of a MOVIN whose entry is read in this shape."""
         return self._shapes.index(shape, shape) if self._has_values else 0
 
     def order(self, shape: tuple[int, ...], order: tuple[int, ...]) -> int:
-        """AUX word of a MOVOUT whose entry, read in `shape`, is stored with its axes in `order`."""
+        """Return the AUX word of a MOVOUT whose entry, read in `shape`, is stored with its axes in
+        `order`."""
         if not self._has_values or order == tuple(range(len(order))):
             return 0
         return self._orders.index((shape, order), (shape, order))
 
     def function(self, key: Hashable, apply: Apply, name: str = "", accumulates: bool = False) -> int:
-        """AUX word of a vector instruction; `key` determines what `apply` computes."""
+        """Return the AUX word of a vector instruction; `key` determines what `apply` computes."""
         if not self._has_values:
             return 0
         return self._functions.index((key, accumulates), VectorFunction(name or str(key), apply, accumulates))
 
     def product(self, product: Product) -> int:
-        """AUX word of the GEMM-type instructions of a template."""
+        """Return the AUX word of the GEMM-type instructions of a template."""
         return self._products.index(len(self._products.items), product) if self._has_values else 0
 
     def add_layer(
@@ -143,7 +144,7 @@ class Lowering(TakesNotes):
         return tuple(dict.fromkeys(self.storages[index].root for index in tensors if index >= 0))
 
     def plan(self) -> ValuePlan:
-        """The finished plan."""
+        """Return the finished plan."""
         return ValuePlan(
             storages=tuple(self.storages),
             layers=tuple(self.layer_plans),
@@ -168,7 +169,7 @@ class Half:
         self._words: dict[Hashable, int] = {}
 
     def entry(self, key: Hashable, size: int) -> int:
-        """Operand word of the entry `key`, placed at its first use with its largest size."""
+        """Return the operand word of the entry `key`, placed at its first use with its largest size."""
         word = self._words.get(key)
         if word is None:
             if self.used + size > self.capacity:

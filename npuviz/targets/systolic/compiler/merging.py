@@ -11,7 +11,8 @@ from npuviz.program.tensor import Tensor
 def merge_graphs(
     named: Sequence[tuple[str, Graph]], *, has_source: bool = False
 ) -> tuple[Graph, list[Graph]]:
-    """One graph with the nodes and tensors of all, renumbered, and a view of it per given graph.
+    """Merge graphs: return one graph with the renumbered nodes and tensors of all, and a view of it per given
+    graph.
 
     has_source  keep what reference execution needs, if the models can be put together
 

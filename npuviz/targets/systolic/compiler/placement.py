@@ -22,7 +22,7 @@ ALIGNMENT = 256
 def place_tensors(
     graph: Graph, spec: SystolicSpec, dram: int, on_host: Collection[int] = ()
 ) -> tuple[tuple[Storage, ...], MemoryMap]:
-    """Storages by tensor id, and the memory map of the tensors that have bytes of their own.
+    """Return storages by tensor id, and the memory map of the tensors with separate bytes.
 
     on_host  nodes that no core can run
     Order: constants, graph inputs, then results in node order (exact 64-bit sizes, systolic.md F24).
@@ -59,7 +59,7 @@ def place_tensors(
 
 
 def _only_host(graph: Graph, roots: Sequence[int], on_host: Collection[int]) -> set[int]:
-    """Tensors whose bytes only the Host writes and reads: they have no reason for the cores' type."""
+    """Return tensors whose bytes only the Host writes and reads, which need not have the cores' type."""
     readers = graph.consumers()
     touching: dict[int, set[int]] = {}
     for tensor in graph.tensors:
@@ -71,12 +71,12 @@ def _only_host(graph: Graph, roots: Sequence[int], on_host: Collection[int]) -> 
 
 
 def _is_placed(node: Node, roots: Sequence[int]) -> bool:
-    """Whether a node's result has the bytes of its input."""
+    """Return whether a node's result has the bytes of its input."""
     return bool(node.outputs) and node.outputs[0] >= 0 and roots[node.outputs[0]] != node.outputs[0]
 
 
 def nodes_in_fp32(graph: Graph, spec: SystolicSpec) -> frozenset[int]:
-    """Nodes that the Host computes in fp32, because the user named them; views compute nothing.
+    """Return nodes that the Host computes in fp32, because the user named them; views compute nothing.
 
     Raises UsageError for a name that the graph has not.
     """
@@ -94,7 +94,7 @@ _SCALES = {
 
 
 def _scales(graph: Graph) -> set[int]:
-    """Scales keep their own type: rounded to the machine's they would shift every result."""
+    """Return the scales, which keep their type: rounding them would shift every result."""
     made = {node.outputs[1] for node in graph.nodes if node.op_type == "DynamicQuantizeLinear"}
     return made | {
         node.inputs[position]
@@ -105,14 +105,14 @@ def _scales(graph: Graph) -> set[int]:
 
 
 def element_type(dtype: str, spec: SystolicSpec) -> str:
-    """Element type in DRAM: what the spec demands for floating-point tensors, else their own."""
+    """Return the element type in DRAM: the spec's for floating-point tensors, else that of the tensor."""
     if dtype not in FLOATS or spec.element_type in ("model", "int8"):
         return stored_dtype(dtype, 1 if spec.element_type == "int8" else spec.precision)
     return spec.element_type
 
 
 def is_view(node: Node, graph: Graph, orders: list[tuple[int, ...]]) -> bool:
-    """Whether a node costs nothing: its result has the bytes of its input in the same order."""
+    """Return whether a node costs nothing: its result has the bytes of its input in the same order."""
     if node.op_type not in VIEWS or any(index >= 0 for index in node.outputs[1:]):
         return False
     source, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]

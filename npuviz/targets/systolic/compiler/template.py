@@ -31,7 +31,7 @@ class Rows:
     mode: int = tk.MODE_COVER
 
     def addresses(self, base: int, req_size: int) -> np.ndarray:
-        """Block addresses (int64) of these rows for a base address, in request order.
+        """Return the block addresses (int64) of these rows for a base address, in request order.
 
         This is the request rule of `kernels.program_records` in numpy; compilers use it for sizes, tests as
         the reference of the kernel.
@@ -46,7 +46,7 @@ class Rows:
 
 
 def blocks_of_rows(rows: np.ndarray, length: int, mode: int, req_size: int) -> np.ndarray:
-    """Aligned blocks of byte rows in order, equal neighbours merged (int64 addresses)."""
+    """Return the aligned blocks of byte rows in order, equal neighbours merged (int64 addresses)."""
     start = rows - rows % req_size
     if length <= 0 or rows.size == 0:
         return np.empty(0, dtype=np.int64)
@@ -123,10 +123,10 @@ class Template:
         tensor: int = -1,
         aux: int = 0,
     ) -> None:
-        """One vector operation over `vbytes` bytes; `sources[1]` is 0 for one-operand operations."""
+        """Add a vector operation over `vbytes` bytes; `sources[1]` is 0 for one-operand operations."""
         row = (opcode, 0, *sources, destination, tile_m, 0, 0, vbytes, 0, 0, 1, 0, 1, 0, 0, 0)
         self._append((*row, size, tensor, aux))
 
     def array(self) -> np.ndarray:
-        """The rows as an (n, CODE_WORDS) int64 array, owned by the caller."""
+        """Return the rows as an (n, CODE_WORDS) int64 array, owned by the caller."""
         return np.array(self._rows, dtype=np.int64).reshape(len(self._rows), tk.CODE.num_words)

@@ -81,7 +81,7 @@ def cut_axis(axis: WindowAxis, step: int) -> Cuts:
 def image_axes(
     node: Node, in_shape: Sequence[int], out_shape: Sequence[int], kernel: Sequence[int]
 ) -> tuple[WindowAxis, WindowAxis]:
-    """The two spatial axes of a node; a one-dimensional one gets a first axis of size 1.
+    """Return the two spatial axes of a node; a one-dimensional one gets a first axis of size 1.
 
     Raises CannotLower for three-dimensional ones.
     """
@@ -94,7 +94,7 @@ def image_axes(
 def box_rows(
     base: int, item: int, axes: Sequence[tuple[int, int]], offset: int = 0
 ) -> tuple[Rows, tuple[int, ...]]:
-    """Rows of a box of a tensor, and the order of its axes in DRAM.
+    """Return rows of a box of a tensor, and the order of its axes in DRAM.
 
     axes  (count, byte stride) of every axis of the box
     Raises CannotLower if the box has more levels than a MOVIN can express.
@@ -121,7 +121,8 @@ def box_rows(
 
 
 def spatial_strides(lowering: Lowering, index: int) -> tuple[int, int, int, int]:
-    """Byte strides (batch, channel, row, column) of an image tensor; a 1-D one has row stride 0."""
+    """Return the byte strides (batch, channel, row, column) of an image tensor; a 1-D one has row stride
+    0."""
     strides = lowering.storage(index).strides()
     if len(strides) == 3:
         return strides[0], strides[1], 0, strides[2]
@@ -129,7 +130,7 @@ def spatial_strides(lowering: Lowering, index: int) -> tuple[int, int, int, int]
 
 
 def tile_indices(builder: ProgramBuilder, *counts: int) -> tuple[np.ndarray, ...]:
-    """Flat index arrays over all combinations, one a tile, the last count fastest.
+    """Return flat index arrays over all combinations, one element per tile, the last count fastest.
 
     Raises DoesNotFit when the program cannot have so many tiles.
     """
@@ -138,7 +139,8 @@ def tile_indices(builder: ProgramBuilder, *counts: int) -> tuple[np.ndarray, ...
 
 
 def distinct_columns(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different columns of (rows, n) integers from 0 on, sorted, and for each column which it is."""
+    """Return the sorted distinct columns of (rows, n) integers from 0 on, and the index of each column
+    among them."""
     sizes = (keys.max(axis=1) + 1).tolist()
     if prod(sizes) >= 1 << 62:
         distinct, which = np.unique(keys, axis=1, return_inverse=True)

@@ -13,7 +13,7 @@ _ACCESS_WORDS = {"HBM2": 4, "HBM2E": 4, "DDR4": 8, "LPDDR4X": 16, "LPDDR5": 16}
 
 
 def read_device(path: Path, *, is_exact: bool) -> tuple[DramDevice, bool, tuple[str, ...]]:
-    """(device, whether it is refreshed, warnings) of a file.
+    """Read (device, whether it is refreshed, warnings) from a file.
 
     `is_exact` keeps a preset's own numbers even where they break a rule. Raises FormatError with the
     file's name, also for devices that cannot exist.
@@ -34,7 +34,7 @@ def read_device(path: Path, *, is_exact: bool) -> tuple[DramDevice, bool, tuple[
 
 
 def _organization(config: RamulatorConfig) -> str | Organization:
-    """The preset, or the preset with the file's sizes, or sizes alone."""
+    """Return the preset, or the preset with the file's sizes, or sizes alone."""
     if not config.organization:
         if not config.organization_preset:
             raise TargetError("no org.preset and no sizes; give one of them")

@@ -48,15 +48,15 @@ WIDE_DRAM_CHANNELS = 8
 
 
 def sram_byte(size_bytes: int) -> EnergyPerEvent:
-    """The row of SRAM_BYTE for an SRAM of this size."""
+    """Return the row of SRAM_BYTE for an SRAM of this size."""
     return next(energy for limit, energy in SRAM_BYTE if size_bytes <= limit)
 
 
 def dram_byte(channels: int) -> EnergyPerEvent:
-    """The row of DRAM_BYTE for a chip with so many channels."""
+    """Return the row of DRAM_BYTE for a chip with this number of channels."""
     return DRAM_BYTE["hbm" if channels >= WIDE_DRAM_CHANNELS else "ddr"]
 
 
 def mac(precision: int) -> EnergyPerEvent:
-    """The row of MAC for elements of so many bytes."""
+    """Return the row of MAC for elements of this number of bytes."""
     return MAC[precision]

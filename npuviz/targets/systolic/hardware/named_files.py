@@ -7,7 +7,8 @@ from npuviz.base.names import is_named_file
 
 
 def named_file(key: str, name: str, beside: Path | None, *, absent: str, hint: str) -> Path:
-    """The file that a key of the hardware file `beside` names, in that file's folder, as ONNXim looks for it.
+    """Return the file that a key of the hardware file `beside` names, in that file's folder, as ONNXim looks
+    for it.
 
     absent  the error where no file is named; hint  what to do where there is no such file
     """

@@ -28,7 +28,7 @@ boundary_buffer_size = 64
 def read_network(
     hardware: OnnximConfig, choice: str, beside: Path | None, *, is_exact: bool
 ) -> tuple[FlitConfig, tuple[str, ...]]:
-    """(rules, warnings) of the network: `choice` is "file", or one of NETWORKS made for this chip.
+    """Return (rules, warnings) of the network: `choice` is "file", or one of NETWORKS made for this chip.
 
     beside    the hardware file, to whose folder the network file's name is appended
     is_exact  the network must have as many nodes as the chip needs; else further ones stay unused
@@ -64,12 +64,12 @@ def read_network(
 
 
 def node_count(hardware: OnnximConfig) -> int:
-    """Nodes of the network: every port of a core, then every DRAM channel."""
+    """Return the number of nodes of the network: one per port of a core, then one per DRAM channel."""
     return hardware.num_cores * hardware.icnt_injection_ports_per_core + hardware.dram_channels
 
 
 def shape_of(choice: str, nodes: int) -> BooksimConfig:
-    """The description of a network of a shape with at least so many nodes.
+    """Describe a network of a shape with at least `nodes` nodes.
 
     Assumed: cores lie on the grid row by row, then the DRAM channels.
     """

@@ -47,7 +47,7 @@ from npuviz.targets.systolic.kernels.traffic import lone_cycles, noc_cycle
 
 @inlined
 def first_wake(chip):
-    """Earliest core cycle in which the scheduler or a core has something to do."""
+    """Return the earliest core cycle in which the scheduler or a core has something to do."""
     wake = chip.scheduler_wake
     wakes = chip.wakes
     for c in range(chip.cores_count):
@@ -58,7 +58,7 @@ def first_wake(chip):
 
 @kernel
 def run_cores(machine, t):
-    """Core cycle `t` of the whole chip: the scheduler, then the cores in order."""
+    """Run core cycle `t` of the whole chip: the scheduler, then the cores in order."""
     chip = machine.chip
     is_simple = chip.sched == 0
     if not is_simple:
@@ -83,7 +83,7 @@ def run_cores(machine, t):
 
 @kernel
 def has_burst_room(chip):
-    """Whether every core can add its bursts of one cycle."""
+    """Return whether every core can add its bursts of one cycle."""
     if chip.bursts_tight == 0:
         return True
     for c in range(chip.cores_count):
@@ -96,7 +96,7 @@ def has_burst_room(chip):
 
 @inlined
 def is_over(chip):
-    """Whether all layers have ended and all writes are acknowledged."""
+    """Return whether all layers have ended and all writes are acknowledged."""
     return (
         chip.layers_done >= chip.layers_total
         and chip.launch >= chip.launches_total
@@ -109,7 +109,8 @@ def is_over(chip):
 def settle(
     chip,
 ):
-    """Nothing is left to do: either the run ends at a known cycle, or the machine hangs."""
+    """Set the run's last cycle if all work is done, else fault with a hang. Called when nothing is left to
+    do."""
     if chip.layer >= 0 or chip.layers_left > 0 or chip.launch < chip.launches_total:
         fault(chip, int64(-1), int64(FAULT_HANG), int64(-1))
         return
@@ -123,7 +124,7 @@ def settle(
 
 @kernel
 def finish(machine):
-    """Close the run: what is still in scratchpads and accumulators ends its life."""
+    """Close the run: entries still in scratchpads and accumulators end their lives."""
     chip = machine.chip
     chip.status = STATUS_FINISHED
     chip.cycle = chip.final
@@ -136,7 +137,7 @@ def finish(machine):
 
 
 def _make_advance(has_network):
-    """The kernel for machines with a flit-level network, or for those without.
+    """Make the kernel for machines with a flit-level network, or for those without.
 
     What a machine does not have is left out of its kernel: compiling both takes a third longer.
     """

@@ -31,13 +31,13 @@ from npuviz.targets.systolic.kernels.sram import entry_of
 
 @inlined
 def core_track(c):
-    """Stands for the places for tiles of a core."""
+    """Return the track that stands for the tile places of a core."""
     return c * TRACKS_PER_CORE + TRACK_REQUESTS
 
 
 @inlined
 def slot_track(c, slot_index):
-    """Stands for a tile in a core."""
+    """Return the track that stands for a tile in a core."""
     return c * TRACKS_PER_CORE + (TRACK_SPAD if slot_index == 0 else TRACK_ACC)
 
 
@@ -48,7 +48,8 @@ def _scheduler_track(chip):
 
 @kernel
 def record_operands(machine, work, slot_index, filled, t):
-    """An instruction is issued at `t`; if an operand has only just come, its tile waited for that."""
+    """Record the cause of an instruction issued at `t`, if its tile waited for an operand that became valid
+    at `filled`."""
     if filled < t - 1 or filled <= work.slot.since:
         return
     chip, core, slot, row = machine.chip, work.core, work.slot, work.row
@@ -70,21 +71,21 @@ def record_operands(machine, work, slot_index, filled, t):
 
 @inlined
 def record_entry(machine, track, slot_index, enter):
-    """An instruction enters its pipeline at `enter`, a cycle after its tile issued it."""
+    """Record that an instruction enters its pipeline at `enter`, a cycle after its tile issued it."""
     source = int64(of_track(slot_track(track // TRACKS_PER_CORE, slot_index)))
     record_cause(machine, track, KIND_ISSUE, (enter - 1, enter), source)
 
 
 @inlined
 def record_load(machine, c, slot_index, t):
-    """A load is taken up at `t`: its tile issued it before."""
+    """Record that a load is taken up at `t`, after its tile issued it."""
     track = c * TRACKS_PER_CORE + TRACK_LD
     record_cause(machine, track, KIND_REQUESTS, (t - 1, t), int64(of_track(slot_track(c, slot_index))))
 
 
 @inlined
 def record_store(machine, c, writer, slot_index, t):
-    """A store is taken up at `t`: what it stores is there."""
+    """Record that a store is taken up at `t`, because its data are there or its tile issued it."""
     track = c * TRACKS_PER_CORE + TRACK_ST
     if writer >= 0:
         record_cause(machine, track, KIND_REQUESTS, (int64(-1), t), writer)
@@ -94,7 +95,7 @@ def record_store(machine, c, writer, slot_index, t):
 
 @kernel
 def record_turn(machine, c, is_load, ends, start):
-    """Requests of a burst enter from `start` on: they follow those before them in the core's list.
+    """Record that requests of a burst enter from `start` on, behind the bursts before in the core's list.
 
     ends  of the bursts before of its own kind and of the other one
     """
@@ -111,15 +112,15 @@ def record_turn(machine, c, is_load, ends, start):
 
 @inlined
 def record_tile_done(machine, c, source, t):
-    """A tile is done at `t` with this instruction."""
+    """Record that a tile is done at `t` with this instruction."""
     if source >= 0:
         record_cause(machine, core_track(c), KIND_TILE, (int64(-1), t), source)
 
 
 @kernel
 def record_tile(machine, c, tile, t):
-    """A tile (its place, whether it is the core's first one of its layer, the layer) comes to a core at `t`:
-    its layer has just started, or there is a place for it."""
+    """Record that a tile (its place, whether it is the core's first one of its layer, the layer) comes to a
+    core at `t`, because its layer has just started, or a place is free."""
     slot_index, is_new, layer = tile
     chip = machine.chip
     opened = chip[chip.times + 2 * layer]
@@ -131,7 +132,8 @@ def record_tile(machine, c, tile, t):
 
 @kernel
 def record_layer_start(machine, layer, after_core, t):
-    """The scheduler starts a layer at `t`, because of a report of a core, of the Host, or of a launch."""
+    """Record that the scheduler starts a layer at `t`, because of a report of a core, of the Host, or of a
+    launch."""
     chip, program = machine.chip, machine.program
     tracks = chip.cores_count * TRACKS_PER_CORE
     track = _scheduler_track(chip)
@@ -147,7 +149,7 @@ def record_layer_start(machine, layer, after_core, t):
 
 @kernel
 def record_last_layer(machine, layer, after_core, t):
-    """A layer ends at `t`; the run may end with it, in the next cycle."""
+    """Record that a layer ends at `t`, if it is the last one: the run may end with it, in the next cycle."""
     chip, program = machine.chip, machine.program
     if chip.layers_done < chip.layers_total:
         return
@@ -161,7 +163,7 @@ def record_last_layer(machine, layer, after_core, t):
 
 @kernel
 def record_acknowledged(machine, final):
-    """The run ends with the acknowledgement of the last store."""
+    """Record that the run ends with the acknowledgement of the last store, if it does."""
     chip = machine.chip
     if not is_recording(machine) or final <= chip.last_busy + 1:
         return

@@ -61,7 +61,7 @@ from npuviz.targets.systolic.kernels.sram import create_entry, entry_of, fault, 
 
 @kernel
 def room_of(program, work, operand, size):
-    """Memory and range of the bytes of an operand in scratchpad or accumulator."""
+    """Return memory and range of the bytes of an operand in scratchpad or accumulator."""
     c, core, slot = work.c, work.core, work.slot
     layer_row = LAYER(program, program.layers, slot.layer)
     if operand > 0:
@@ -128,7 +128,7 @@ def push_burst(machine, work, entry, t):
 
 @kernel
 def start_load(machine, c, core, t):
-    """LD takes the head of its queue: its entry comes into being, its requests join the list."""
+    """Take the head of LD's queue: create its entry, and append its requests to the list."""
     chip = machine.chip
     if is_recording(machine):
         record_load(machine, c, core.load_ring[1], t)
@@ -149,7 +149,7 @@ def start_load(machine, c, core, t):
 
 @kernel
 def start_store(machine, c, core, t):
-    """ST takes the head of its queue, if its entry is valid. Writes are not awaited by the tile."""
+    """Take the head of ST's queue if its entry is valid. The tile does not wait for the writes."""
     slot = core.slot[core.store_ring[1]]
     work = work_of(machine.program, c, core, slot, core.store_ring[0])
     entry = entry_of(machine.chip, core, slot, work.row.dst)
@@ -175,13 +175,13 @@ def start_store(machine, c, core, t):
 
 @inlined
 def has_room(core, op):
-    """Whether the pipeline of a compute instruction takes another one."""
+    """Return whether the pipeline of a compute instruction takes another one."""
     return core.vec < 0 if is_vector_op(op) else core.gemm_count < core.height
 
 
 @inlined
 def can_start(machine, core, slot, code, t):
-    """Whether a compute instruction has its sources and room in its pipeline."""
+    """Return whether a compute instruction has its sources and room in its pipeline."""
     chip, program = machine.chip, machine.program
     row = CODE(program, program.code, code)
     if not has_room(core, row.op):
@@ -207,7 +207,7 @@ def watch_compute(machine, work, t):
 
 @inlined
 def issue_one(machine, c, core, slot_index, t):
-    """Issue the head of a tile's program to its queue if it can; tells whether it did."""
+    """Issue the head of a tile's program to its queue if possible; returns whether it was issued."""
     chip = machine.chip
     slot = core.slot[slot_index]
     code = slot.pc
@@ -275,7 +275,7 @@ def issue(machine, c, core, t):
 
 @inlined
 def release_tile(core):
-    """Let the first resident tile that is done leave."""
+    """Release the first resident tile that is done."""
     for index in range(core.tiles):
         slot = core.slot[core.order[index]]
         if slot.done == 1 and slot.pc == slot.end:
@@ -288,7 +288,7 @@ def release_tile(core):
 
 @inlined
 def known_time(entry, t):
-    """Cycle after `t` at which an entry is known to become valid, FAR if it is not known."""
+    """Return the cycle after `t` at which an entry is known to become valid, FAR if it is not known."""
     if entry.left == 0 and entry.valid > t:
         return entry.valid
     return FAR
@@ -296,7 +296,7 @@ def known_time(entry, t):
 
 @inlined
 def source_time(machine, core, slot, code, t):
-    """Earliest known validity after `t` among the operands an instruction waits for."""
+    """Return the earliest known validity after `t` among the operands an instruction waits for."""
     chip, program = machine.chip, machine.program
     row = CODE(program, program.code, code)
     earliest = FAR
@@ -311,7 +311,8 @@ def source_time(machine, core, slot, code, t):
 
 @inlined
 def issue_time(machine, core, slot, t):
-    """Earliest cycle after `t` in which the head of a tile's program may be issued, as far as known."""
+    """Return the earliest cycle after `t` in which the head of a tile's program may be issued, as far as
+    known."""
     program = machine.program
     code = slot.pc
     row = CODE(program, program.code, code)
@@ -328,7 +329,7 @@ def issue_time(machine, core, slot, t):
 
 @inlined
 def next_wake(machine, core, t):
-    """The next cycle in which this core may do something, as far as it can know itself."""
+    """Return the next cycle in which this core may do something, as far as its state tells."""
     program = machine.program
     if core.loads > 0 or core.finished > 0 or (core.tiles < 2 and core.next_tile >= 0):
         return t + 1
@@ -358,7 +359,7 @@ def next_wake(machine, core, t):
 
 @kernel
 def core_cycle(machine, c, t):
-    """Cycle `t` of core `c`, from the report of a finished tile to the next wake-up."""
+    """Run cycle `t` of core `c`, from the report of a finished tile to the next wake-up."""
     chip = machine.chip
     core = CORE(chip, chip.cores + c * chip.core_words)
     if core.finished > 0:

@@ -79,7 +79,7 @@ def send_one(machine, c, port, cycle, now):
 
 @kernel
 def take_at_core(chip, noc, node, c, cycle):
-    """A response reaches its core."""
+    """Deliver a response to its core."""
     word = noc.pool + node * noc.stride
     entry = ENTRY(chip, (chip[word] & LOW_MASK))
     free_node(chip, noc, node)
@@ -88,7 +88,7 @@ def take_at_core(chip, noc, node, c, cycle):
 
 @kernel
 def answer(chip, noc, channel, node, enters):
-    """Put a response into its channel's list, from where it enters the network in `enters` or later."""
+    """Put a response into its channel's list; it enters the network in cycle `enters` or later."""
     request = REQUEST_NODE(chip, noc.pool + node * noc.stride)
     request.time = enters
     queue_at_door(chip, noc, channel, node)
@@ -98,7 +98,7 @@ def answer(chip, noc, channel, node, enters):
 
 @kernel
 def take_at_channel(chip, noc, node, channel, cycle):
-    """A request reaches its channel."""
+    """Hand a request to its channel's DRAM."""
     if chip.dram_kind == 1:
         give(chip, noc, channel, node, tick_behind(chip, cycle))
         return
@@ -109,7 +109,7 @@ def take_at_channel(chip, noc, node, channel, cycle):
 
 @kernel
 def send_answers(chip, noc, cycle):
-    """One response per channel enters the network; returns the next cycle in which another may."""
+    """Inject one response per channel into the network; returns the next cycle in which another may enter."""
     network = network_at(chip, chip.net)
     ports = chip.ports
     sources = chip.cores_count * ports
@@ -141,7 +141,7 @@ def send_answers(chip, noc, cycle):
 
 @kernel
 def flit_cycle(machine, cycle, now):
-    """One cycle of the network, in core cycle `now`. Sets `noc_next` of the chip."""
+    """Run one cycle of the network, in core cycle `now`. Sets `noc_next` of the chip."""
     chip = machine.chip
     noc = NOC(chip, chip.noc)
     network = network_at(chip, chip.net)

@@ -62,13 +62,13 @@ MINIMUM_ROWS = 4  # Ref: systolic.md section 6: an instruction streams at least 
 
 @inlined
 def is_vector_op(op):
-    """Whether an opcode runs on the vector unit."""
+    """Return whether an opcode runs on the vector unit."""
     return op > OP_GEMM
 
 
 @inlined
 def vector_latency(core, code):
-    """Cycles of a vector instruction on core `k`."""
+    """Return the cycles of a vector instruction on core `k`."""
     op = code.op
     lat = core.latency
     step = core.vector_bytes
@@ -143,7 +143,7 @@ def note_user(machine, entry, instruction, t):
 
 @inlined
 def use_sources(machine, work, t):
-    """Record who is used; returns the cycle in which the last source became valid."""
+    """Record the use of the source entries; returns the cycle in which the last one became valid."""
     chip, core, slot = machine.chip, work.core, work.slot
     code, instruction = work.row, work.instruction
     filled = 0
@@ -161,7 +161,7 @@ def use_sources(machine, work, t):
 
 @inlined
 def bank_map(machine, core, slot, operand):
-    """Bit map of the scratchpad banks that an operand of a resident tile lies in."""
+    """Return a bit map of the scratchpad banks that an operand of a resident tile lies in."""
     program = machine.program
     banks = core.banks
     if banks == 0 or operand <= 0:
@@ -179,7 +179,7 @@ def bank_map(machine, core, slot, operand):
 
 @inlined
 def conflict_cycles(machine, work, rows, is_preload):
-    """Cycles by which an instruction comes later because its accesses meet in a scratchpad bank.
+    """Return the cycles by which bank conflicts of the scratchpad delay an instruction.
 
     What stays in the array is loaded while the instruction before streams; with one port and a bank in
     common, it waits. An array whose results stay reads both operands at once. Assumed: fills meet nobody.
@@ -271,7 +271,7 @@ def start_gemm(machine, work, slot_index, t):
 
 @inlined
 def count_wait(machine, c, core, gemm, instruction):
-    """Count and record why the array stood still until the instruction of a ring entry entered.
+    """Count and record why the array was idle until the instruction of a ring entry entered.
 
     An instruction waits as soon as its tile is there; before that the array has nothing to wait with.
     """
@@ -292,7 +292,7 @@ def count_wait(machine, c, core, gemm, instruction):
 
 @inlined
 def rows_of(core, gemm):
-    """Cycles for which the rows of a ring entry stream into the array."""
+    """Return the cycles for which the rows of a ring entry stream into the array."""
     drain = core.height + core.width - 2
     if core.dataflow == DATAFLOW_OUTPUTS:
         drain += core.height
@@ -301,7 +301,7 @@ def rows_of(core, gemm):
 
 @inlined
 def retire_gemm(machine, c, core, t):
-    """Take the finished head off the array."""
+    """Remove the finished head from the array."""
     head = core.gemm_head
     gemm = GEMM(core, core.ring, head)
     slot = core.slot[gemm.slot]
@@ -341,7 +341,8 @@ def retire_gemm(machine, c, core, t):
 
 @inlined
 def start_vector(machine, work, slot_index, t):
-    """Let a vector instruction that is issued in cycle `t` start in the next one; its finish is known."""
+    """Let a vector instruction that is issued in cycle `t` start in the next one; its finish is then
+    known."""
     core, row = work.core, work.row
     enter = t + 1
     # Ref: systolic.md section 5: it is retired in a later cycle than it starts, even with latency 0.
@@ -361,7 +362,7 @@ def start_vector(machine, work, slot_index, t):
 
 @kernel
 def retire_vector(machine, c, core, t):
-    """Take the finished instruction out of the vector unit."""
+    """Remove the finished instruction from the vector unit."""
     slot = core.slot[core.vec_slot]
     work = work_of(machine.program, c, core, slot, core.vec)
     end_result(machine.chip, work, t)

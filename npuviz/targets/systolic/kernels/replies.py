@@ -24,7 +24,7 @@ CORE_MASK = MOST_CORES - 1
 
 @inlined
 def layer_of_store(payload):
-    """Layer whose results a store's payload writes."""
+    """Return the layer whose results a store's payload writes."""
     return (payload & ~STORE_FLAG) >> CORE_BITS
 
 
@@ -45,7 +45,7 @@ def complete_fill(chip, c, entry, cycle):
 
 @inlined
 def core_cycle_at(chip, noc_cycle_index):
-    """Core cycle in which a NoC cycle falls."""
+    """Return the core cycle in which a NoC cycle falls."""
     shift = chip.noc_shift
     if shift >= 0:
         return noc_cycle_index >> shift
@@ -111,7 +111,7 @@ def queue_reply(chip, node, c, channel, enters):
 
 @inlined
 def send_response(chip, noc, channel, node, enters):
-    """Send a response back that the network may take from NoC cycle `enters` on."""
+    """Send a response that the network may take from NoC cycle `enters` on."""
     payload = chip[noc.pool + node * noc.stride] & LOW_MASK
     entry = ENTRY(chip, payload)
     is_read = payload & STORE_FLAG == 0
@@ -135,7 +135,7 @@ def send_response(chip, noc, channel, node, enters):
 
 @inlined
 def serve_node(chip, noc, channel, node):
-    """Pass a granted request through DRAM, and send its response off."""
+    """Pass a granted request through DRAM, and send its response."""
     dram = SIMPLE_DRAM(chip, chip.dram)
     payload = chip[noc.pool + node * noc.stride] & LOW_MASK
     enters = dram_accept(dram, channel, payload & STORE_FLAG != 0)
@@ -144,13 +144,13 @@ def serve_node(chip, noc, channel, node):
 
 @inlined
 def is_pending(chip, pair, node):
-    """Whether the first response of a (core, channel) pair has not entered the network yet."""
+    """Return whether the first response of a (core, channel) pair has not entered the network yet."""
     return REPLY(chip, chip.reply_times, pair).pending == node
 
 
 @inlined
 def serve_port(chip, noc, index, cycle):
-    """Port `index` (all cores counted) takes the response of the next channel in rotation that is ready.
+    """Let port `index` (all cores counted) take the response of the next channel in rotation that is ready.
 
     Returns the earliest cycle in which a response enters the network for it, or may be taken; FAR if
     none is left.
@@ -206,7 +206,7 @@ def serve_port(chip, noc, index, cycle):
 
 @inlined
 def enter_replies(chip, noc, index, cycle):
-    """Give the responses for a port that enter the network in `cycle` their ready time by the FIFO rule."""
+    """Give the responses for a port that enter the network in `cycle` their ready times by the FIFO rule."""
     pool = noc.pool
     stride = noc.stride
     first = index // chip.ports * chip.channels
@@ -226,7 +226,8 @@ def enter_replies(chip, noc, index, cycle):
 
 @inlined
 def known_until(chip, noc, cycle):
-    """Last NoC cycle whose responses are all known in `cycle`: later requests cannot return earlier."""
+    """Return the last NoC cycle whose responses are all known in `cycle`: later requests cannot return
+    earlier."""
     dram = SIMPLE_DRAM(chip, chip.dram)
     if chip.dram_kind == 1:
         return cycle
@@ -237,7 +238,7 @@ def known_until(chip, noc, cycle):
 
 @inlined
 def reply_cycles(chip, noc, cycle):
-    """The reply network where channels share ports, from `cycle` on as far as it is known.
+    """Run the reply network where channels share ports, from `cycle` on as far as it is known.
 
     Each port takes one response a cycle. A core learns early at which cycle an entry will be
     valid, exactly as it does where ports are not shared. Sets `reply_next` of the chip.
@@ -279,7 +280,7 @@ def run_dram(machine):
 
 @kernel
 def dram_responses(machine):
-    """Run the next tick of command-level DRAM, and send the responses off that it brings.
+    """Run the next tick of command-level DRAM, and send the responses of that tick.
 
     A response is final in its tick: a write of a later one cannot get ahead of it.
     """

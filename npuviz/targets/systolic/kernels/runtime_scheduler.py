@@ -91,7 +91,7 @@ def open_layer(machine, layer, core, t, after):
 
 @kernel
 def refresh_multiplex(machine, t, after):
-    """One step of the rotation, if no tile waits on any core."""
+    """Advance the rotation by one step, if no tile waits on any core."""
     chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     if scheduler.queued > 0:
@@ -104,7 +104,7 @@ def refresh_multiplex(machine, t, after):
 
 @kernel
 def first_of_partition(machine, partition):
-    """The first request in the queue of a partition, -1 if none."""
+    """Return the first request in the queue of a partition, -1 if none."""
     chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     for place in range(scheduler.count):
@@ -116,7 +116,7 @@ def first_of_partition(machine, partition):
 
 @kernel
 def refresh_partition(machine, t, after):
-    """Every core without waiting tiles asks the first request of its partition."""
+    """Let every core without waiting tiles start a layer of the first request of its partition."""
     chip, program = machine.chip, machine.program
     for c in range(chip.cores_count):
         if CORE(chip, chip.cores + c * chip.core_words).next_tile >= 0:
@@ -131,7 +131,7 @@ def refresh_partition(machine, t, after):
 
 @kernel
 def refresh_spatial(machine, t, after):
-    """Every request without waiting tiles starts its next ready layer."""
+    """Start the next ready layer of every request without waiting tiles."""
     chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     for place in range(scheduler.count):
@@ -145,7 +145,8 @@ def refresh_spatial(machine, t, after):
 
 @kernel
 def refresh(machine, t, after):
-    """Start what can be started now. Cores behind `after` see it in cycle `t`, the others in the next."""
+    """Start all layers that can start now. Cores behind `after` see it in cycle `t`, the others in the
+    next."""
     chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     kind = scheduler.kind
@@ -183,7 +184,7 @@ def record_layer(machine, layer, lane, start, t):
 
 @kernel
 def close_layer(machine, layer, core, t):
-    """A layer ends in cycle `t`, reported by `core` (-1: the Host); others may become ready."""
+    """End a layer in cycle `t`, reported by `core` (-1: the Host); others may become ready."""
     chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     run = RUN_LAYER(chip, scheduler.layers, layer)
@@ -217,7 +218,7 @@ def close_layer(machine, layer, core, t):
 
 @kernel
 def remove_request(machine, index, t):
-    """Take a finished request out of the queue; the one that waits for its end may come now."""
+    """Remove a finished request from the queue, and set the start of the one that waits for its end."""
     chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     queue = scheduler.queue
@@ -237,7 +238,7 @@ def remove_request(machine, index, t):
 
 @kernel
 def end_of_tile(machine, layer, c, t):
-    """Core `c` reports a tile of a layer in cycle `t`."""
+    """Count a tile of a layer that core `c` reports in cycle `t`."""
     chip = machine.chip
     run = RUN_LAYER(chip, SCHEDULER(chip, chip.sched).layers, layer)
     run.left -= 1
@@ -251,7 +252,7 @@ def end_of_tile(machine, layer, c, t):
 
 @kernel
 def idle_cores(chip):
-    """Cores that ask for a tile in every cycle while none waits for them."""
+    """Count the cores that ask for a tile in every cycle because none waits for them."""
     count = 0
     for c in range(chip.cores_count):
         core = CORE(chip, chip.cores + c * chip.core_words)
@@ -262,7 +263,7 @@ def idle_cores(chip):
 
 @kernel
 def count_polls(chip, t):
-    """Turn the rotation by the questions of the cycles that were skipped before cycle `t`."""
+    """Advance the rotation by the polls of the cycles that were skipped before cycle `t`."""
     scheduler = SCHEDULER(chip, chip.sched)
     skipped = t - scheduler.polled - 1
     scheduler.polled = t
@@ -272,7 +273,7 @@ def count_polls(chip, t):
 
 @kernel
 def poll(machine, c, t):
-    """Core `c` asks for a tile and has none waiting. Ref: section 3, step 4c."""
+    """Let core `c`, which has no waiting tile, ask for one. Ref: section 3, step 4c."""
     chip = machine.chip
     scheduler = SCHEDULER(chip, chip.sched)
     if scheduler.count > 0 and scheduler.kind != SCHED_SPATIAL:
@@ -281,7 +282,7 @@ def poll(machine, c, t):
 
 @kernel
 def admit(machine, t):
-    """Requests whose time has come join the queue, each with a look for work."""
+    """Add the requests whose time has come to the queue, and start layers after each."""
     chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     while chip.launch < chip.launches_total and chip.launch_at <= t:
@@ -307,7 +308,7 @@ def admit(machine, t):
 
 @kernel
 def begin_cycle(machine, t):
-    """What happens at the start of core cycle `t`, before the cores."""
+    """Run the scheduler at the start of core cycle `t`, before the cores."""
     chip = machine.chip
     if chip.host_until >= 0 and chip.host_until <= t:
         chip.host_until = -1
@@ -318,7 +319,7 @@ def begin_cycle(machine, t):
 
 @kernel
 def has_offer(machine):
-    """Whether a question in the next cycle may find a layer to start."""
+    """Return whether a poll in the next cycle may find a layer to start."""
     chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     kind = scheduler.kind

@@ -89,7 +89,7 @@ def end_layer(machine, t, after_core):
 
 @kernel
 def scheduler_cycle(machine, t):
-    """What happens at the start of core cycle `t`, before the cores: host work ends, launches start."""
+    """Run the scheduler at the start of core cycle `t`, before the cores: host work ends, launches start."""
     chip = machine.chip
     if chip.sched > 0:
         begin_cycle(machine, t)

@@ -47,7 +47,7 @@ def append_ready(chip, layer):
 
 @inlined
 def offers(machine, index):
-    """The layer that a request can start now, -1 if none: the Host does one thing at a time."""
+    """Return the layer that a request can start now, -1 if none: the Host runs one layer at a time."""
     chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     layer = REQUEST(chip, scheduler.requests, index).ready_head
@@ -58,7 +58,7 @@ def offers(machine, index):
 
 @kernel
 def take_layer(machine, index):
-    """The first ready layer of a request, taken from its list; -1 if it offers none."""
+    """Take the first ready layer of a request from its list, and return it; -1 if it offers none."""
     chip = machine.chip
     layer = offers(machine, index)
     if layer >= 0:
@@ -136,7 +136,8 @@ def share_tiles(chip, t, after):
 
 @kernel
 def draw_group(machine, c, t):
-    """Move the head of a request's list, with all that continues its accumulation, to the core's queue."""
+    """Move the head of a request's list, with all tiles that continue its accumulation, to the core's
+    queue."""
     chip, program = machine.chip, machine.program
     scheduler = SCHEDULER(chip, chip.sched)
     index = chip[scheduler.queue + c % scheduler.count]

@@ -44,7 +44,7 @@ class Work(NamedTuple):
 
 @inlined
 def work_of(program, c, core, slot, code):
-    """What is known of instruction `code` of a tile on core `c`."""
+    """Return the records of instruction `code` of a tile on core `c`."""
     return Work(c, core, slot, code, CODE(program, program.code, code), code + slot.delta)
 
 
@@ -59,7 +59,7 @@ def fault(chip, c, code, instruction):
 
 @inlined
 def entry_of(chip, core, slot, operand):
-    """Word of the entry that an operand names in the halves of a resident tile."""
+    """Return the word of the entry that an operand names in the halves of a resident tile."""
     if operand > 0:
         return ENTRY(chip, core.entries[slot.spad], operand - 1)
     return ENTRY(chip, core.entries[2 + slot.acc], -operand - 1)
@@ -67,13 +67,13 @@ def entry_of(chip, core, slot, operand):
 
 @inlined
 def is_valid(entry, t):
-    """Whether an entry exists and nothing is outstanding for it in core cycle `t`."""
+    """Return whether an entry exists and nothing is outstanding for it in core cycle `t`."""
     return entry.left == 0 and entry.valid <= t
 
 
 @inlined
 def has_operand(chip, core, slot, operand, t):
-    """Whether a source operand is absent or valid."""
+    """Return whether a source operand is absent or valid."""
     return operand == 0 or is_valid(entry_of(chip, core, slot, operand), t)
 
 
@@ -96,7 +96,7 @@ def empty_half(machine, c, core, half, t):
 
 @kernel
 def record_use(machine, c, core, half, t):
-    """Note the bytes in use of scratchpad or accumulator after a change."""
+    """Record the bytes in use of scratchpad or accumulator after a change."""
     first = half & 2
     used = core.used[first] + core.used[first + 1]
     peak = CORE.peak_spad if first == 0 else CORE.peak_acc
@@ -109,7 +109,7 @@ def record_use(machine, c, core, half, t):
 
 @kernel
 def create_entry(machine, work, entry, t):
-    """Bring the entry of a destination into being with one thing outstanding.
+    """Create the entry of a destination, with one outstanding access.
 
     Faults if it exists or its half is full.
     """

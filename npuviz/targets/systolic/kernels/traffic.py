@@ -44,7 +44,7 @@ from npuviz.targets.systolic.kernels.replies import (
 
 @inlined
 def channel_of(machine, address):
-    """DRAM channel of a byte address (hash tables made by npuviz.sim.dram.channel_hash)."""
+    """Return the DRAM channel of a byte address (hash tables made by npuviz.sim.dram.channel_hash)."""
     chip, program = machine.chip, machine.program
     line = address >> chip.request_shift
     table = program.hash
@@ -131,14 +131,14 @@ def finish_burst(machine, c, burst, now):
 
 @inlined
 def place_node(chip, noc, node, address):
-    """Note in a request's node where in its channel it goes."""
+    """Note in a request's node its place in its channel."""
     request = REQUEST_NODE(chip, noc.pool + node * noc.stride)
     request.address = (address >> chip.local_shift) << chip.request_shift
 
 
 @inlined
 def store_payload(machine, burst, c):
-    """What a request of a burst of stores carries to the DRAM and back to core `c`."""
+    """Return what a request of a burst of stores carries to the DRAM and back to core `c`."""
     layer = TILE(machine.program, machine.program.tiles, burst.tile).layer
     return STORE_FLAG | layer << CORE_BITS | c
 
@@ -193,7 +193,7 @@ def inject(machine, c, noc_cycle_index, now):
 
 @inlined
 def stream_alone(machine, cycle, limit):
-    """Requests of a network's only source: one a cycle, granted in the next one, without contention.
+    """Inject requests of a network's only source: one per cycle, granted in the next one, without contention.
 
     Takes the rest of a row of the head burst, from NoC cycle `cycle` to before `limit`, in which
     nothing else happens; returns the cycle that follows the last one taken.
@@ -245,7 +245,7 @@ def stream_alone(machine, cycle, limit):
 
 @inlined
 def tick_behind(chip, cycle):
-    """First DRAM tick that sees what the DRAM is given in a NoC cycle."""
+    """Return the first DRAM tick that sees requests that the DRAM is given in a NoC cycle."""
     return (cycle * chip.noc_period - chip.dram_origin) // chip.dram_period + 1
 
 
@@ -287,7 +287,7 @@ def take_from_door(chip, noc, channel):
 
 @inlined
 def grant_detailed(chip, noc, cycle):
-    """Every channel's node takes a waiting request, and hands it to the DRAM in the next cycle.
+    """Grant one waiting request per channel's node; it reaches the DRAM in the next cycle.
 
     While the front list has room now it has room then; else the request waits at the door.
     """
@@ -308,7 +308,7 @@ def grant_detailed(chip, noc, cycle):
 
 @inlined
 def open_doors(chip, noc, cycle):
-    """Requests at the door enter, one a channel, where the front list has room again."""
+    """Let waiting requests enter where the front list has room again, one per channel."""
     dram = dram_at(chip, chip.dram)
     tick = tick_behind(chip, cycle)
     for channel in range(chip.channels):
@@ -325,7 +325,7 @@ def open_doors(chip, noc, cycle):
 
 @inlined
 def serve_channels(chip, noc, cycle):
-    """Every channel's node with waiting requests takes one."""
+    """Let every channel's node take one of its waiting requests."""
     if chip.dram_kind == 1:
         grant_detailed(chip, noc, cycle)
         return
@@ -341,7 +341,7 @@ def serve_channels(chip, noc, cycle):
 
 @inlined
 def noc_cycle(machine, cycle, now):
-    """One cycle of the network, in core cycle `now`.
+    """Run one cycle of the network, in core cycle `now`.
 
     With latency 1 what enters in this cycle cannot be granted in it, and the order of the two halves
     is free; ready times that are kept (other latencies) depend on it.
@@ -379,7 +379,7 @@ def noc_cycle(machine, cycle, now):
 
 @inlined
 def lone_cycles(machine, cycle, limit):
-    """NoC cycles from `cycle` to before `limit` where the network has one source."""
+    """Run NoC cycles from `cycle` to before `limit` where the network has one source."""
     chip = machine.chip
     noc = NOC(chip, chip.noc)
     now = cycle

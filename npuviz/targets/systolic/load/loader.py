@@ -35,7 +35,7 @@ def load(request: LoadRequest, progress: Progress) -> tuple[SystolicSpec, Progra
 
 
 def read_settings(request: LoadRequest) -> tuple[SystolicSpec, tuple[Note, ...], dict[str, int]]:
-    """The spec, notes about it, and the values of the model's symbolic dimensions."""
+    """Return the spec, notes about it, and the values of the model's symbolic dimensions."""
     spec, notes = make_spec(request.preset, request.config, SETTING_NAMES.own(request.settings))
     return spec, notes, SETTING_NAMES.dimensions(request.settings)
 
@@ -62,7 +62,7 @@ def compile_file(
 
 
 def _check_dram(spec: SystolicSpec, compiled: Compiled) -> None:
-    """Refuse a model larger than the DRAM (true mode; ONNXim checks language models only)."""
+    """Raise if a model is larger than the DRAM (true mode; ONNXim checks language models only)."""
     size = spec.config.dram_size << 30
     end = max((each.address + each.size_bytes for each in compiled.memory_map.allocations), default=0)
     if spec.mode == "true" and compiled.tables.values is not None and 0 < size < end:

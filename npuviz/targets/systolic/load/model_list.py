@@ -61,7 +61,7 @@ def compile_list(
 
 
 def _check_entries(path: Path, entries: Sequence[ModelEntry], home: OnnximHome) -> None:
-    """Refuse lists that cannot run: a model that is nowhere, a language model beside others."""
+    """Raise for lists that cannot run: a missing model file, or a language model beside other models."""
     for entry in entries:
         if not is_named_file(home.model(entry.name)) and not home.is_language_model(entry.name):
             raise FormatError(
@@ -103,7 +103,7 @@ def _compile_together(
     progress: Progress,
     dram: int,
 ) -> Compiled:
-    """True mode: the models as one graph, each a launch at its request time."""
+    """Compile the models as one graph (true mode), each as a launch at its request time."""
     graph, _ = merge_graphs(named, has_source=True)
     first = 0
     found: list[tuple[int, LaunchPlan, str]] = []
@@ -135,7 +135,7 @@ def _read_entry(
 def read_parity_model(
     file: Path, name: str, dimensions: Mapping[str, int], request: ModelRequest, progress: Progress
 ) -> ParityModel:
-    """An ONNX model as it is in its file, with the mapping file beside it, if there is one."""
+    """Read an ONNX model as it is in its file, with the mapping file beside it, if there is one."""
     graph = read_model(file, dimensions, optimize=False, progress=progress)
     beside = file.with_suffix(".mapping")
     mapping: Mapping[Loops, LayerMapping] = read_mapping(beside) if is_named_file(beside) else {}

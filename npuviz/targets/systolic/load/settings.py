@@ -21,7 +21,7 @@ DIFFERING = "differs between cores: core_0."
 
 
 def list_settings(request: LoadRequest) -> tuple[Setting, ...]:
-    """Every setting with its value and where that is from; keys of a core are those of all cores.
+    """Return every setting with its value and origin; keys of a core are those of all cores.
 
     Raises as `make_spec`.
     """
@@ -47,7 +47,7 @@ def list_settings(request: LoadRequest) -> tuple[Setting, ...]:
 
 
 def _core_keys(given: Mapping[str, Any]) -> set[str]:
-    """Keys that a description gives for cores: each core's own, or flat ones."""
+    """Return the keys that a description gives for cores: each core's own, or flat ones."""
     cores = given.get("core_config")
     each = cores.values() if isinstance(cores, Mapping) else ()
     return {*given, *(key for core in each if isinstance(core, Mapping) for key in core)}

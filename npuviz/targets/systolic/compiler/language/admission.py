@@ -55,7 +55,7 @@ class Request:
         return self.length + (1 if self.is_exact else 0) >= self.final_length
 
     def end_iteration(self, number: int) -> None:
-        """Grow by what iteration `number` did."""
+        """Count iteration `number`: add its tokens to the length."""
         self.length += self.tokens + (1 if self.is_prompt and not self.is_exact else 0)
         self.iterations.append(number)
 
@@ -87,7 +87,7 @@ class Admission:
         return len(self.active) < self._limit + (0 if self._is_exact else 1)
 
     def depends_on_time(self, tick: int) -> bool:
-        """Whether who runs next differs between this tick and any later one."""
+        """Return whether admission at this tick and at a later one may differ."""
         if not self.waiting or not self._may_admit:
             return False
         room = self._limit + 1 - (len(self.active) if self._is_iterative else 0)
@@ -96,7 +96,7 @@ class Admission:
         return any(request.row.arrival > tick - 1 for request in candidates)
 
     def admit(self, tick: int) -> list[Request]:
-        """Let in who arrives up to a tick, tick by tick; the new ones in order."""
+        """Admit the requests that arrive up to a tick, tick by tick; returns them in order."""
         admitted: list[Request] = []
         if self._was_closed:
             # Nobody was let in while the iteration ran that ended in the tick before.
@@ -115,15 +115,15 @@ class Admission:
         return admitted
 
     def next_arrival(self) -> int:
-        """The tick in which the next waiting request can be admitted at the earliest."""
+        """Return the tick in which the next waiting request can be admitted at the earliest."""
         return max(0, self.waiting[0].row.arrival - 1)
 
     def batch(self) -> list[Request]:
-        """Who runs in the iteration that is formed now, by number."""
+        """Return the requests of the iteration that is formed now, by number."""
         return sorted(self.active, key=lambda request: request.number)[: self._limit]
 
     def end_iteration(self, batch: Sequence[Request], number: int) -> None:
-        """Iteration `number` of these requests ended; who is complete leaves."""
+        """End iteration `number` of these requests, and remove complete ones."""
         self._was_closed = not self._may_admit
         for request in batch:
             request.end_iteration(number)

@@ -70,7 +70,7 @@ class TrueLanguageCompiler:
         self._written: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
 
     def compile(self, dram: int, progress: Progress) -> Compiled:
-        """All iterations of all requests. Raises TargetError."""
+        """Compile all iterations of all requests. Raises TargetError."""
         entry = self._entry
         self._place_fixed(dram, entry.max_batch_size or len(self._trace))
         admission = Admission(self._trace, entry.scheduler, entry.max_batch_size, is_exact=True)
@@ -87,7 +87,7 @@ class TrueLanguageCompiler:
     # --- DRAM --------------------------------------------------------------------------------------
 
     def _place_fixed(self, dram: int, num_slots: int) -> None:
-        """Addresses of weights and caches; activations follow."""
+        """Give weights and caches their addresses; activations follow behind them."""
         p, sizes = self._spec.precision, self._sizes
         self._addresses: dict[int, int] = {}
         pointer = 0
@@ -107,7 +107,7 @@ class TrueLanguageCompiler:
         self._arena = pointer
 
     def _set_tokens(self, tokens: int) -> None:
-        """Shapes and places of all tensors for an iteration over so many tokens."""
+        """Set shapes and places of all tensors for an iteration over this number of tokens."""
         p, pointer = self._spec.precision, self._arena
         tensors = list(self._sketch.graph.tensors)
         for index, width in self._sketch.per_token.items():
@@ -166,7 +166,8 @@ class TrueLanguageCompiler:
             raise DoesNotFit(f"{node.name}: {reason}; use a larger spad_size or accum_spad_size") from None
 
     def _write_or_repeat(self, node: Node) -> None:
-        """A node over as many tokens as before has the same tiles, at other places."""
+        """Write a node, or repeat its layer with other addresses if it was written before for as many
+        tokens."""
         lowering, tensors = self._lowering, (*node.inputs, *node.outputs)
         places = tuple(self._addresses[tensor] for tensor in tensors)
         key = node.id, lowering.tensor(node.outputs[0]).shape[0]
@@ -194,7 +195,7 @@ class TrueLanguageCompiler:
         lower_moves(self._lowering, node, moves)
 
     def _attend(self, node: Node, batch: Sequence[Request]) -> None:
-        """One layer per request: its queries against its caches, its rows of the result."""
+        """Write one layer per request: its queries against its caches, to its rows of the result."""
         p, sizes = self._spec.precision, self._sizes
         qkv, key, value = node.inputs
         size, row = sizes.head_size * p, 0

@@ -14,7 +14,7 @@ GATE, UP, OUT = 0, 1, 2
 def write_gated(
     lowering: Lowering, node: Node, source: int, output: int, rows: int, width: int, opcode: int
 ) -> None:
-    """One layer: output (rows x width) = activation(source[:, :width]) * source[:, width:].
+    """Write one layer: output (rows x width) = activation(source[:, :width]) * source[:, width:].
 
     opcode  the vector instruction of the activation; contents are not computed
     """
@@ -53,7 +53,7 @@ def write_gated(
 
 
 def _sizes(resources: Resources, rows: int, width: int, item: int) -> tuple[int, int]:
-    """Rows and columns of a tile: whole rows if they fit, enough tiles for all cores."""
+    """Choose rows and columns of a tile: whole rows if they fit, and enough tiles for all cores."""
     elements = min(
         resources.acc_half // ACC_BYTES, (resources.spad_half - 2 * resources.request_bytes) // (2 * item)
     )

@@ -25,7 +25,7 @@ class LanguageMemory:
         self.notes: list[Note] = []
 
     def least_cycles(self) -> int:
-        """Core cycles that an iteration takes at least: every weight passes DRAM."""
+        """Return the least core cycles of an iteration: those in which DRAM delivers every weight once."""
         sizes, config = self._sizes, self._spec.config
         elements = sum(prod(shape) for shape in sizes.weight_shapes().values() if len(shape) == 2)
         requests = elements * self._spec.precision * sizes.num_simulated // self._spec.req_size
@@ -41,7 +41,8 @@ class LanguageMemory:
             )
 
     def needed(self, active: Sequence[Request], batch: Sequence[Request]) -> int:
-        """Bytes of weights, of the caches of the requests in flight, and of an iteration's activations."""
+        """Return the bytes of weights, of the caches of the requests in flight, and of an iteration's
+        activations."""
         sizes, model = self._sizes, self._model
         weights = sum(prod(shape) for shape in sizes.weight_shapes().values()) * sizes.num_layers
         caches = len(active) * 2 * model.max_seq_length * sizes.cache_width * sizes.num_layers
@@ -50,7 +51,8 @@ class LanguageMemory:
         return (weights + caches + activations) * self._spec.precision
 
     def check(self, active: Sequence[Request], batch: Sequence[Request]) -> None:
-        """Raise DoesNotFit when that exceeds `dram_size`; only note it if check_mem_size is false."""
+        """Raise DoesNotFit if the needed bytes exceed `dram_size`; only add a note if check_mem_size is
+        false."""
         size = self._spec.config.dram_size << 30
         need = self.needed(active, batch)
         if size == 0 or need <= size:

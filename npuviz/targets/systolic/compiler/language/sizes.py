@@ -35,7 +35,8 @@ class LanguageSizes:
 
     @classmethod
     def of(cls, model: LanguageModel) -> "LanguageSizes":
-        """The sizes of a model. Raises TargetError where they do not divide."""
+        """Compute the sizes of a model on one chip. Raises TargetError if the parallel chips do not divide
+        them evenly."""
         share = model.tensor_parallel_size
         for name, value in (
             ("num_attention_heads", model.num_attention_heads),
@@ -64,7 +65,7 @@ class LanguageSizes:
         )
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of the weights of one layer, in the order of registration."""
+        """Return shapes of the weights of one layer, in the order of registration."""
         h, a, q, f, i = self.hidden, self.attention, self.qkv_width, self.ffn_width, self.ffn_inner
         return {
             "ln1.weight": (h,),

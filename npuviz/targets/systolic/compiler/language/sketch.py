@@ -44,14 +44,14 @@ class GraphSketch:
     def node(
         self, name: str, op_type: str, inputs: tuple[str, ...], shape: tuple[int, ...], out: str = ""
     ) -> None:
-        """Add an operator with one output, called as the node unless `out` names it."""
+        """Add an operator with one output, which is named `out`, or after the node."""
         number = self.nodes[name] = len(self._nodes)
         output = self._add(out or f"{name}.out", shape, "activation", number)
         sources = tuple(self.tensors[source] for source in inputs)
         self._nodes.append(Node(number, name, op_type, "npuviz.language", sources, (output,)))
 
     def finish(self, name: str) -> Graph:
-        """The graph; its last tensor is the output."""
+        """Return the graph; its last tensor is the output."""
         last = self._tensors[-1]
         self._tensors[-1] = Tensor(last.id, last.name, last.shape, last.dtype, "output", last.producer)
         zero = np.zeros((), dtype=np.float32)
@@ -76,7 +76,7 @@ class LanguageSketch:
 def sketch_language(
     name: str, model: LanguageModel, sizes: LanguageSizes, tokens: int, precision: int
 ) -> LanguageSketch:
-    """The graph of an iteration over `tokens` tokens."""
+    """Make the graph of an iteration over `tokens` tokens."""
     return sketch_steps(name, model, sizes, tokens, precision, sizes.kv_width, _steps)
 
 
@@ -89,7 +89,7 @@ def sketch_steps(
     cache_width: int,
     steps: Steps,
 ) -> LanguageSketch:
-    """A graph whose layers are made of steps, of which the last is called ln2."""
+    """Make a graph whose layers consist of steps; the last step of a layer is called ln2."""
     sketch = GraphSketch(precision)
     widths: dict[str, int] = {"input": sizes.hidden}
     sketch.tensor("input", (tokens, sizes.hidden), "input")
@@ -116,7 +116,7 @@ def sketch_steps(
 
 
 def _steps(at: str, source: str, model: LanguageModel, sizes: LanguageSizes) -> list[Step]:
-    """The steps of one layer, in order."""
+    """Return the steps of one layer, in order."""
     is_gated = model.ffn_type == "llama"
     found: list[Step] = [
         ("qkv", "Gemm", (source, at + "qkv.weight", at + "qkv.bias"), sizes.qkv_width),

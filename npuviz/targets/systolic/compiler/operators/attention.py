@@ -16,7 +16,8 @@ from npuviz.targets.systolic.values.storage import FLOATS
 
 
 def lower_attention(lowering: Lowering, node: Node) -> None:
-    """Attention of ONNX: 3-D or 4-D, grouped heads, mask, causal, with a cache of earlier keys and values."""
+    """Lower Attention of ONNX: 3-D or 4-D, grouped heads, mask, causal, with a cache of earlier keys and
+    values."""
     if node.domain == "com.microsoft":
         raise CannotLower("the fused projection of com.microsoft Attention")
     attributes = node.attributes
@@ -42,7 +43,7 @@ def lower_attention(lowering: Lowering, node: Node) -> None:
 
 
 def lower_multi_head_attention(lowering: Lowering, node: Node) -> None:
-    """MultiHeadAttention of com.microsoft without bias, padding mask and cache."""
+    """Lower MultiHeadAttention of com.microsoft without bias, padding mask and cache."""
     if any(lowering.input(node, position) >= 0 for position in (3, 4, 6, 7)):
         raise CannotLower("a bias, a padding mask or a cache")
     if any(index >= 0 for index in node.outputs[1:]):
@@ -62,7 +63,8 @@ Shaped = tuple[HeadsOperand, tuple[int, int, int, int]]
 
 
 def _heads(lowering: Lowering, tensor: int, heads: int) -> Shaped:
-    """A 4-D tensor (batch, heads, rows, features) or a 3-D one (batch, rows, heads * features)."""
+    """Describe as heads a 4-D tensor (batch, heads, rows, features) or a 3-D one (batch, rows, heads *
+    features)."""
     storage = lowering.storage(tensor)
     if not storage.is_row_major:
         raise CannotLower("an operand of attention does not lie row by row in DRAM")
@@ -124,7 +126,8 @@ def _solve(
 def _cache(
     lowering: Lowering, tensors: tuple[int, int, int], shape: tuple[int, int, int, int], before: int
 ) -> HeadsOperand:
-    """The whole cache after the new rows joined it; checks that it lies as expected."""
+    """Return the operand of the whole cache with its new rows. Raises CannotLower if it does not lie as
+    expected."""
     _, heads, rows, features = shape
     storage = lowering.storage(tensors[2])
     expected = (shape[0], heads, before + rows, features)
@@ -143,7 +146,7 @@ def _append(
     k_shape: tuple[int, int, int, int],
     v_shape: tuple[int, int, int, int],
 ) -> None:
-    """One layer that puts the cache so far and the new rows side by side."""
+    """Write one layer that puts the cached rows and the new ones side by side."""
     moves: list[Move] = []
     for number, (batch, heads, rows, features) in enumerate((k_shape, v_shape)):
         new, target = node.inputs[1 + number], node.outputs[1 + number]
@@ -161,7 +164,8 @@ def _append(
 
 
 def _mask(lowering: Lowering, mask: int, full: tuple[int, int, int, int]) -> HeadsOperand | None:
-    """A mask that is added to the scores, broadcast to (batch, heads, queries, keys)."""
+    """Return the operand of a mask that is added to the scores, broadcast to (batch, heads, queries,
+    keys)."""
     if mask < 0:
         return None
     storage = lowering.storage(mask)

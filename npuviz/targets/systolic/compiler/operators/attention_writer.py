@@ -114,7 +114,8 @@ class _Writer:
         self.lowering.add_layer(self.node, [operand.tensor for operand in read], [problem.out.tensor])
 
     def _tiles(self) -> list[list[_Tile]]:
-        """Chains of tiles, one per part of the queries; parts of the keys that nobody sees are left out."""
+        """Cut into chains of tiles, one per part of the queries; parts of the keys that no query sees are
+        left out."""
         found: list[list[_Tile]] = []
         for row, rows in cut(self.sizes.queries, self.tiling.queries):
             seen = self.sizes.keys
@@ -217,7 +218,7 @@ class _Writer:
         shape: tuple[int, int, int],
         starts: bool,
     ) -> None:
-        """Rows times columns over depth; adds to what the destination holds unless it `starts`."""
+        """Multiply rows by columns over depth; adds to what the destination holds unless it `starts`."""
         rows, columns, depth = shape
         resources = self.resources
         step = resources.depth_step(depth)
@@ -250,7 +251,7 @@ class _Writer:
             )
 
     def _soften(self, template: Template, tile: _Tile, crossed: bool, rows: int) -> None:
-        """Scale and mask the scores, take their exponents, correct what earlier parts gave."""
+        """Scale and mask the scores, take their exponents, and correct the results of earlier parts."""
         vector = partial(self._vector, template, rows)
         keys, scores = tile.keys, self.scores
         if self.problem.scale != 1.0:
@@ -282,7 +283,7 @@ class _Writer:
             vector(tk.OP_ADD, (self.sum, self.work), self.sum, 1, "add", np.add)
 
     def _finish(self, template: Template, tile: _Tile, rows: int) -> None:
-        """Divide by the sums and store."""
+        """Divide by the sums, and store the result."""
         vector = partial(self._vector, template, rows)
         width, out = self.sizes.value_features, self.problem.out
         vector(tk.OP_DIV, (self.sum,), self.work, 1, "reciprocal", _reciprocal)
@@ -303,7 +304,7 @@ class _Writer:
         apply: Apply,
         reduces: bool = False,
     ) -> None:
-        """One vector instruction over `rows` rows of `width` elements; `reduces` to one a row."""
+        """Write a vector instruction over `rows` rows of `width` elements; `reduces` to one a row."""
         aux = self.lowering.function(key, apply)
         worked = width if reduces else rows * width
         wide = self.sizes.value_features if destination == self.result else self.tiling.keys
@@ -322,7 +323,7 @@ class _Writer:
 
 
 def _hide(shift: int, rows: int, scores: np.ndarray, _: np.ndarray) -> np.ndarray:
-    """Scores of keys behind the diagonal become -inf; rows of several heads follow each other."""
+    """Set the scores of keys behind the diagonal to -inf; rows of several heads follow each other."""
     row = np.arange(scores.shape[0])[:, None] % rows
     hidden = np.arange(scores.shape[1])[None, :] + shift > row
     return np.where(hidden, np.float32(-np.inf), scores)

@@ -49,7 +49,8 @@ class Walk:
 
 
 def stored_extents(storage: Storage, axes: Sequence[int], order: Sequence[int]) -> tuple[int, ...] | None:
-    """Sizes of an operand along the output's axes in storage order, or None if it lies differently."""
+    """Return the sizes of an operand along the output's axes in storage order, or None if it lies
+    differently."""
     rank = len(order)
     shape = (1,) * (rank - len(storage.shape)) + storage.shape
     if len(shape) > rank:
@@ -135,7 +136,7 @@ def _largest(size: int, fits: Callable[[int], bool]) -> int:
 def _spread(
     lowering: Lowering, axes: tuple[int, ...], split: int, largest: int, outer: int, inner: int
 ) -> int:
-    """A chunk of at most `largest` that gives every core the same number of tiles where it can."""
+    """Choose a chunk of at most `largest` that gives every core the same number of tiles where possible."""
     cores, size = lowering.resources.num_cores, axes[split]
     count = ceil_div(size, largest) * outer
     per_axis = ceil_div(round_up(count, cores), outer)
@@ -147,7 +148,7 @@ def _spread(
 
 
 def _run(extents: Sequence[int], split: int, chunk: int) -> int:
-    """Elements of an operand that a tile loads."""
+    """Return the number of elements of an operand that a tile loads."""
     return (chunk if extents[split] > 1 else 1) * prod(extents[split + 1 :])
 
 
@@ -173,7 +174,7 @@ class Chunk:
         return prod(self.shape)
 
     def temporary(self, key: str, elements: int) -> int:
-        """Accumulator word for an intermediate result."""
+        """Return an accumulator word for an intermediate result."""
         return self.acc.entry(key, elements * ACC_BYTES)
 
     def vector(
@@ -186,7 +187,7 @@ class Chunk:
         rows: int = 1,
         result: int = 0,
     ) -> None:
-        """One vector instruction on accumulator elements.
+        """Write a vector instruction on accumulator elements.
 
         elements  elements of a row it works on (0: all of the tile's); rows: its tile_m
         result    elements of the destination (0: as many as it works on)
@@ -269,7 +270,7 @@ def lower_chunks(
 
 
 def _tile_starts(walk: Walk) -> tuple[np.ndarray, np.ndarray]:
-    """Start on the split axis and flat outer index of every tile."""
+    """Return the start on the split axis and the flat outer index of every tile."""
     per_axis = ceil_div(walk.axes[walk.split], walk.chunk)
     outer = prod(walk.axes[: walk.split])
     index = np.arange(outer * per_axis, dtype=np.int64)
@@ -279,7 +280,7 @@ def _tile_starts(walk: Walk) -> tuple[np.ndarray, np.ndarray]:
 def _element_offsets(
     extents: tuple[int, ...], walk: Walk, starts: np.ndarray, outer: np.ndarray
 ) -> np.ndarray:
-    """Element offset of every tile's run in an operand with these extents."""
+    """Return the element offset of every tile's run in an operand with these extents."""
     step = prod(extents[walk.split + 1 :])
     offsets = starts * step if extents[walk.split] > 1 else np.zeros_like(starts)
     step *= extents[walk.split]

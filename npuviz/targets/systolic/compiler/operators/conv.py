@@ -40,7 +40,7 @@ class _Roles:
 
 
 def lower_conv(lowering: Lowering, node: Node) -> None:
-    """Conv and FusedConv."""
+    """Lower Conv and FusedConv."""
     roles = _Roles(
         node.inputs[0],
         node.inputs[1],
@@ -63,7 +63,7 @@ def conv_problem(
     residual: int = -1,
     zeros: tuple[int, int] = (-1, -1),
 ) -> ConvProblem:
-    """The problem of a convolution and its tiling. Raises CannotLower."""
+    """Describe a convolution and choose its tiling. Raises CannotLower."""
     output = node.outputs[0]
     image, kernel, result = (lowering.tensor(index).shape for index in (source, weights, output))
     height, width = image_axes(node, image, result, kernel[2:])
@@ -109,7 +109,7 @@ def conv_problem(
 
 
 def _choose(lowering: Lowering, node: Node, shape: WindowProblem, entries: int) -> Choice | None:
-    """How the convolution is cut, `entries` of one request beside it."""
+    """Choose how to cut the convolution, with room for `entries` of one request beside it."""
     resources = lowering.resources.without(entries)
     axes = [
         value

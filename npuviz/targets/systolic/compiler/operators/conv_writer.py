@@ -87,7 +87,7 @@ def write_convolution(lowering: Lowering, node: Node, problem: ConvProblem) -> N
 
 
 def spans(size: int, step: int) -> list[Span]:
-    """(start, length) of consecutive parts of at most `step`."""
+    """Return (start, length) of consecutive parts of at most `step`."""
     return [(start, min(step, size - start)) for start in range(0, size, step)]
 
 
@@ -129,7 +129,7 @@ class _Writer:
         self._check_expressible()
 
     def _check_expressible(self) -> None:
-        """Make every box once, so that what cannot be expressed is known before the layer is opened."""
+        """Make every box once, to raise for inexpressible ones before the layer is opened."""
         for row in self.rows.kinds:
             for column in self.columns.kinds:
                 for _, outputs in self.outputs:
@@ -175,7 +175,8 @@ class _Writer:
                 self.residuals.append(spad.entry(("residual", j), pixels * m * item))
 
     def _blocks(self, outputs: int) -> list[Span]:
-        """Output channels of a tile in blocks: of the array's width, or all of them on the vector unit."""
+        """Cut the output channels of a tile into blocks: of the array's width, or all of them on the vector
+        unit."""
         return spans(outputs, self.resources.column_block if self.problem.shape.is_array else outputs)
 
     # Tiles -------------------------------------------------------------------------------------
@@ -391,7 +392,7 @@ class _Writer:
             )
 
     def _finish(self, template: Template, part: _Part, blocks: Sequence[Span]) -> None:
-        """Vectors, residual and activation of every block, then the stores."""
+        """Write vectors, residual and activation of every block, then the stores."""
         lowering, problem = self.lowering, self.problem
         root = lowering.storage(problem.output).root
 
@@ -427,7 +428,7 @@ class _Writer:
 def _tap_product(
     view: WindowView, order: tuple[int, ...], row: int, column: int, window: np.ndarray, taps: np.ndarray
 ) -> np.ndarray:
-    """One kernel position of a depthwise convolution: (pixels, channels)."""
+    """Multiply a window by one kernel position of a depthwise convolution: (pixels, channels)."""
     seen = view.tap(view.padded(window), row, column)
     weights = taps.transpose(tuple(int(axis) for axis in np.argsort(order)))[row, column]
     return (seen * weights).reshape(-1, seen.shape[2])

@@ -74,7 +74,7 @@ def lower_moves(lowering: Lowering, node: Node, moves: Sequence[Move]) -> None:
 
 
 def merged(axes: Sequence[Axis]) -> tuple[Axis, ...]:
-    """Axes by falling destination stride, neighbours that are contiguous on both sides merged."""
+    """Return the axes by falling destination stride, neighbours that are contiguous on both sides merged."""
     kept: list[Axis] = []
     for axis in sorted(axes, key=lambda axis: -axis.target):
         if axis.count == 1:
@@ -114,7 +114,7 @@ def _cut(lowering: Lowering, move: Move) -> _Cut:
 
 
 def _choose_box(resources: Resources, axes: tuple[Axis, ...], item: int) -> tuple[int, ...]:
-    """Take in axes one by one while MOVIN and MOVOUT can express the box and it fits."""
+    """Add axes to a box one by one while MOVIN and MOVOUT can express it and it fits."""
     total = prod(axis.count for axis in axes) * item
     share = round_up(ceil_div(total, resources.num_cores), resources.request_bytes)
     limit = min(resources.spad_half, max(share, MIN_CHUNK_BYTES)) // item

@@ -21,7 +21,8 @@ _SMALL = ("least", "most", "scale", "zero")
 
 
 def lower_dynamic_quantize(lowering: Lowering, node: Node) -> None:
-    """DynamicQuantizeLinear in one tile, for its scale needs the whole tensor before the first element."""
+    """Lower DynamicQuantizeLinear to one tile, since its scale needs the whole tensor before the first
+    element."""
     source, output = node.inputs[0], node.outputs[0]
     lowering.require_floats(node, (source,))
     if not lowering.storage(source).lies_like(lowering.storage(output)):
@@ -84,7 +85,7 @@ def _write(lowering: Lowering, node: Node, count: int, template: Template) -> No
 
 
 def _scale(spread: np.ndarray, _: np.ndarray) -> np.ndarray:
-    """A 255th of the range; 1 for zeros alone, as ONNX Runtime has it."""
+    """Compute the scale: a 255th of the range, 1 if all values are zero, as in ONNX Runtime."""
     return np.where(spread == 0, np.float32(1), spread / np.float32(255))
 
 

@@ -21,7 +21,7 @@ from npuviz.targets.systolic.values.storage import FLOATS, convert
 def plan_walk(
     lowering: Lowering, output: int, inputs: Sequence[int]
 ) -> tuple[chunks.Walk, list[chunks.Operand]]:
-    """How to walk over an output whose inputs broadcast to it."""
+    """Plan the walk over an output whose inputs broadcast to it."""
     target = lowering.storage(output)
     extents: list[tuple[int, ...]] = []
     for index in inputs:
@@ -45,7 +45,7 @@ def emit_steps(lowering: Lowering, chunk: chunks.Chunk, steps: Sequence[formulas
 
 
 def lower_unary(lowering: Lowering, node: Node) -> None:
-    """Operators of `formulas.UNARY`."""
+    """Lower an operator of `formulas.UNARY`."""
     _lower_steps(lowering, node, formulas.unary_steps(node.op_type, attributes_of(node)))
 
 
@@ -56,7 +56,7 @@ def _lower_steps(lowering: Lowering, node: Node, steps: Sequence[formulas.Step])
 
 
 def lower_steps(lowering: Lowering, node: Node, steps: Sequence[formulas.Step]) -> None:
-    """The layer of vector instructions that take the first input to the first output, of any types."""
+    """Write the layer of vector instructions from the first input to the first output, of any types."""
     source, output = node.inputs[0], node.outputs[0]
     if lowering.tensor(source).shape != lowering.tensor(output).shape:
         raise CannotLower("the result's shape depends on values")
@@ -64,14 +64,15 @@ def lower_steps(lowering: Lowering, node: Node, steps: Sequence[formulas.Step]) 
 
 
 def _lower_chunks(lowering: Lowering, node: Node, emit: Callable[[chunks.Chunk], None]) -> None:
-    """The layer of what `emit` writes for each chunk of the first input and the first output."""
+    """Write a layer; `emit` writes the instructions for each chunk of the first input and the first
+    output."""
     output = node.outputs[0]
     walk, operands = plan_walk(lowering, output, node.inputs[:1])
     chunks.lower_chunks(lowering, node, output, operands, walk, emit)
 
 
 def lower_nary(lowering: Lowering, node: Node) -> None:
-    """Operators of `formulas.BINARY`, with as many inputs as there are."""
+    """Lower an operator of `formulas.BINARY`, with any number of inputs."""
     output = node.outputs[0]
     inputs = [index for index in node.inputs if index >= 0]
     if node.op_type not in _OF_INTEGERS or lowering.tensor(output).dtype not in _WORDS:
@@ -108,12 +109,12 @@ def lower_nary(lowering: Lowering, node: Node) -> None:
 
 
 def _broadcast(apply: Apply, shape: tuple[int, ...], first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Apply to two operands of which neither alone may have the output's shape."""
+    """Broadcast the result for two operands of which neither alone may have the output's shape."""
     return np.broadcast_to(apply(first, second), shape)
 
 
 def lower_clip(lowering: Lowering, node: Node) -> None:
-    """Clip with constant bounds (attributes before opset 11, inputs after)."""
+    """Lower Clip with constant bounds (attributes before opset 11, inputs after)."""
     bounds: list[float] = []
     for position, (name, default) in enumerate((("min", -np.inf), ("max", np.inf)), start=1):
         index = lowering.input(node, position)
@@ -128,7 +129,7 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
 
 
 def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
-    """Batch normalisation at inference: a factor and an offset per channel, then MUL and ADD."""
+    """Lower batch normalisation at inference: MUL with a factor and ADD of an offset per channel."""
     if any(index >= 0 for index in node.outputs[1:]) or node.attributes.get("training_mode"):
         raise CannotLower("training mode", change="export the model for inference")
     source, scale, bias, mean, variance = node.inputs[:5]
@@ -182,7 +183,7 @@ def _elements(extents: tuple[int, ...], walk: chunks.Walk, size: int) -> int:
 
 
 def lower_where(lowering: Lowering, node: Node) -> None:
-    """Where: what the condition picks from the first choice, then what it picks from the second."""
+    """Lower Where: the part that the condition picks from the first choice, then that of the second."""
     condition, first, second = node.inputs[:3]
     output = node.outputs[0]
     if lowering.tensor(output).dtype not in _WORDS:
@@ -201,13 +202,14 @@ def lower_where(lowering: Lowering, node: Node) -> None:
 
 
 def _pick(wanted: bool, shape: tuple[int, ...], condition: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values where the condition is as wanted, 0 elsewhere."""
+    """Return values where the condition is as wanted, 0 elsewhere."""
     chosen = np.where(condition == wanted, values, values.dtype.type(0))
     return np.broadcast_to(chosen, shape)
 
 
 def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
-    """BiasGelu, and FastGelu with its optional bias. Ref: systolic.md F26, the bias is the node's own."""
+    """Lower BiasGelu, and FastGelu with its optional bias. Ref: systolic.md F26, the bias is the node's
+    own."""
     bias, output = lowering.input(node, 1), node.outputs[0]
     steps = formulas.unary_steps("FastGelu" if node.op_type == "FastGelu" else "Gelu", attributes_of(node))
     if bias < 0:
@@ -248,7 +250,7 @@ def lower_cast(lowering: Lowering, node: Node) -> None:
 
 
 def _lower_low_words(lowering: Lowering, node: Node, cast: int) -> None:
-    """A pass over both words of integers of 64 bits."""
+    """Write a pass over both words of 64-bit integers."""
     _lower_chunks(
         lowering,
         node,
@@ -278,7 +280,7 @@ def _require_elements(lowering: Lowering, output: int) -> None:
 
 
 def lower_comparison(lowering: Lowering, node: Node) -> None:
-    """Comparisons and logic of two operands: one pass of the comparator, of one byte each in DRAM."""
+    """Lower comparisons and logic of two operands: one pass of the comparator, of one byte each in DRAM."""
     output = node.outputs[0]
     for index in node.inputs:
         name = lowering.tensor(index).dtype

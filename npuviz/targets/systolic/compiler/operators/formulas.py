@@ -57,7 +57,7 @@ _BY_INPUT = Step(tk.OP_MUL, ("mul", "input"), lambda a, x: a * x, uses_input=Tru
 
 
 def erf(values: Array) -> Array:
-    """Error function. Ref: Abramowitz and Stegun 7.1.26, absolute error below 1.5e-7."""
+    """Compute the error function. Ref: Abramowitz and Stegun 7.1.26, absolute error below 1.5e-7."""
     x = np.abs(values).astype(np.float64)
     t = 1.0 / (1.0 + 0.3275911 * x)
     tail = ((((1.061405429 * t - 1.453152027) * t) + 1.421413741) * t - 0.284496736) * t + 0.254829592
@@ -65,12 +65,12 @@ def erf(values: Array) -> Array:
 
 
 def gelu(values: Array) -> Array:
-    """x times the normal distribution's value at x."""
+    """Compute GELU: x times the normal distribution function at x."""
     return np.float32(0.5) * values * (np.float32(1) + erf(values / np.float32(np.sqrt(2))))
 
 
 def gelu_tanh(values: Array) -> Array:
-    """The tanh form of GELU."""
+    """Compute the tanh form of GELU."""
     inner = np.float32(np.sqrt(2 / np.pi)) * (values + np.float32(0.044715) * values**3)
     return np.float32(0.5) * values * (np.float32(1) + np.tanh(inner))
 
@@ -177,19 +177,20 @@ UNARY = frozenset((*_PLAIN, *_WITH_ATTRIBUTES))
 
 
 def unary_steps(op_type: str, attributes: Attributes) -> tuple[Step, ...]:
-    """The vector instructions of a one-input operator. Raises KeyError for an unknown one."""
+    """Return the vector instructions of a one-input operator. Raises KeyError for an unknown one."""
     if op_type in _WITH_ATTRIBUTES:
         return _WITH_ATTRIBUTES[op_type](attributes)
     return _PLAIN[op_type]
 
 
 def clip_steps(low: float, high: float) -> tuple[Step, ...]:
-    """Clip between two numbers; either may be infinite."""
+    """Return the vector instructions to clip between two numbers, which may be infinite."""
     return (_clamp(low, high),)
 
 
 def power_steps(exponent: float) -> tuple[Step, ...]:
-    """x to a constant power: multiplications for 2 and 3, a root by DIV for 0.5, else EXP twice."""
+    """Return the instructions of x to a constant power: multiplications for 2 and 3, a root by DIV for 0.5,
+    else EXP twice."""
     if exponent == 2.0:
         return (Step(tk.OP_MUL, ("square",), lambda a, _: a * a),)
     if exponent == 3.0:

@@ -75,7 +75,7 @@ def _scale(value: float) -> Step:
 
 
 def lower_gemm(lowering: Lowering, node: Node) -> None:
-    """Gemm and FusedGemm."""
+    """Lower Gemm and FusedGemm."""
     left, right = node.inputs[0], node.inputs[1]
     bias, output = lowering.input(node, 2), node.outputs[0]
     used = [left, right, output, *([bias] if bias >= 0 else [])]
@@ -121,7 +121,8 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
 
 
 def activation_steps(node: Node) -> tuple[Step, ...]:
-    """The activation fused into a node by its `activation` attribute. Raises CannotLower if unknown."""
+    """Return the steps of the activation that a node's `activation` attribute fuses. Raises CannotLower if
+    unknown."""
     name = attributes_of(node).text("activation", "")
     if not name:
         return ()
@@ -140,7 +141,7 @@ def activation_steps(node: Node) -> tuple[Step, ...]:
 
 
 def lower_matmul(lowering: Lowering, node: Node) -> None:
-    """MatMul of any ranks, with numpy's broadcasting of the batch dimensions."""
+    """Lower MatMul of any ranks, with numpy's broadcasting of the batch dimensions."""
     left, right = node.inputs[0], node.inputs[1]
     output = node.outputs[0]
     lowering.require_floats(node, (left, right, output))
@@ -148,7 +149,7 @@ def lower_matmul(lowering: Lowering, node: Node) -> None:
 
 
 def batched_problem(lowering: Lowering, left: int, right: int, output: int) -> MatrixProblem:
-    """The problem of a MatMul; a right operand without batch joins the batch to the rows."""
+    """Describe a MatMul; if its right operand has no batch, the batch joins the rows."""
     _require_row_major(lowering, (left, right, output))
     a, b = lowering.tensor(left).shape, lowering.tensor(right).shape
     a = (1, *a) if len(a) == 1 else a
@@ -176,7 +177,7 @@ def _require_row_major(lowering: Lowering, tensors: Sequence[int]) -> None:
 def _batch_offsets(
     lowering: Lowering, tensor: int, shape: tuple[int, ...], batch: tuple[int, ...]
 ) -> np.ndarray:
-    """Byte offset of every item of the broadcast batch."""
+    """Return the byte offset of every item of the broadcast batch."""
     matrix = shape[-2] * shape[-1] * lowering.storage(tensor).item_bytes
     own = np.arange(prod(shape[:-2]), dtype=np.int64).reshape(shape[:-2]) * matrix
     return np.broadcast_to(own, batch).reshape(-1)
@@ -236,7 +237,7 @@ class _Writer:
         self.lowering.add_layer(self.node, inputs, (problem.output,))
 
     def _spans(self, size: int, step: int) -> list[tuple[int, int]]:
-        """(start, length) of the blocks of a tile dimension."""
+        """Return (start, length) of the blocks of a tile dimension."""
         return [(start, min(step, size - start)) for start in range(0, size, step)]
 
     def _place_entries(self) -> None:
@@ -425,7 +426,7 @@ class _Writer:
         columns: list[tuple[int, int]],
         others: Mapping[tuple[int, int], int] = MappingProxyType({}),
     ) -> None:
-        """An instruction on every block of the result; `others`  its second operands by block."""
+        """Write an instruction on every block of the result; `others`  its second operands by block."""
         aux = self.lowering.function(step.key, step.apply)
         for (j, (_, m)), (i, (_, n)) in combinations(enumerate(columns), enumerate(rows)):
             out, size = self.results[i, j], n * m * ACC_BYTES

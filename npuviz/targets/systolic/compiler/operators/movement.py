@@ -18,7 +18,7 @@ MAX_MOVES = 256
 
 
 def _paired(storage: Storage, other: Storage, counts: Sequence[int]) -> tuple[Axis, ...]:
-    """Axes of a box that has the same axes in both tensors."""
+    """Return the axes of a box that has the same axes in both tensors."""
     return tuple(
         Axis(count, source, target)
         for count, source, target in zip(counts, storage.strides(), other.strides(), strict=True)
@@ -26,7 +26,7 @@ def _paired(storage: Storage, other: Storage, counts: Sequence[int]) -> tuple[Ax
 
 
 def lower_concat(lowering: Lowering, node: Node) -> None:
-    """Concat: one move per input."""
+    """Lower Concat: one move per input."""
     output = lowering.storage(node.outputs[0])
     axis = attributes_of(node).axis(len(output.shape))
     moves: list[Move] = []
@@ -40,7 +40,7 @@ def lower_concat(lowering: Lowering, node: Node) -> None:
 
 
 def lower_split(lowering: Lowering, node: Node) -> None:
-    """Split: one move per output."""
+    """Lower Split: one move per output."""
     source = lowering.storage(node.inputs[0])
     axis = attributes_of(node).axis(len(source.shape))
     moves: list[Move] = []
@@ -56,7 +56,7 @@ def lower_split(lowering: Lowering, node: Node) -> None:
 
 
 def lower_transpose(lowering: Lowering, node: Node) -> None:
-    """Transpose: rows are loaded as they lie and stored in their new order."""
+    """Lower Transpose: rows are loaded as they lie and stored in their new order."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     rank = len(source.shape)
     order = attributes_of(node).integers("perm", list(reversed(range(rank))))
@@ -68,7 +68,7 @@ def lower_transpose(lowering: Lowering, node: Node) -> None:
 
 
 def lower_view_copy(lowering: Lowering, node: Node) -> None:
-    """A view whose bytes must change their order, because one side lies NHWC."""
+    """Lower a view whose bytes must change their order, because one side lies NHWC."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     if any(index >= 0 for index in node.outputs[1:]):
         raise CannotLower("a mask is asked for")
@@ -84,14 +84,15 @@ def lower_view_copy(lowering: Lowering, node: Node) -> None:
 
 
 def _against_row_major(storage: Storage, item: int, is_source: bool) -> tuple[Axis, ...]:
-    """Axes of a tensor against the same elements in row-major order."""
+    """Return the axes of a tensor against the same elements in row-major order."""
     plain = [item * prod(storage.shape[axis + 1 :]) for axis in range(len(storage.shape))]
     pairs = zip(storage.shape, storage.strides(), plain, strict=True)
     return tuple(Axis(count, own, row) if is_source else Axis(count, row, own) for count, own, row in pairs)
 
 
 def _constants(lowering: Lowering, node: Node, position: int, name: str) -> list[int] | None:
-    """An integer list given as an attribute (old operator sets) or a constant input; None if absent."""
+    """Return an integer list given as an attribute (old operator sets) or a constant input; None if
+    absent."""
     if name in node.attributes:
         return attributes_of(node).integers(name)
     index = lowering.input(node, position)
@@ -104,7 +105,7 @@ def _constants(lowering: Lowering, node: Node, position: int, name: str) -> list
 
 
 def lower_slice(lowering: Lowering, node: Node) -> None:
-    """Slice with constant bounds; an axis that runs backwards is moved index by index."""
+    """Lower Slice with constant bounds; an axis that runs backwards is moved index by index."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     rank = len(source.shape)
     starts = _constants(lowering, node, 1, "starts") or []
@@ -136,7 +137,7 @@ def lower_slice(lowering: Lowering, node: Node) -> None:
 
 
 def _at_places(whole: Move, axis: int, places: Sequence[int], stride: int) -> list[Move]:
-    """A move whose axis goes through places in the source: a part for each run of them at even distances.
+    """Split a move along an axis at given places in the source: a part for each run at even distances.
 
     stride  of the axis in the source, whose position in `whole` is 0
     """
@@ -164,7 +165,7 @@ def _at_places(whole: Move, axis: int, places: Sequence[int], stride: int) -> li
 
 
 def lower_tile(lowering: Lowering, node: Node) -> None:
-    """Tile by constant numbers: every axis is read again as often."""
+    """Lower Tile by constant numbers: every axis is read repeatedly."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     repeats = lowering.constant(node.inputs[1]) if len(node.inputs) == 2 else None
     if repeats is None:
@@ -178,7 +179,7 @@ def lower_tile(lowering: Lowering, node: Node) -> None:
 
 
 def lower_expand(lowering: Lowering, node: Node) -> None:
-    """Expand: a broadcast axis is read again and again."""
+    """Lower Expand: a broadcast axis is read repeatedly."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     shift = len(output.shape) - len(source.shape)
     if shift < 0:
@@ -196,7 +197,7 @@ def lower_expand(lowering: Lowering, node: Node) -> None:
 
 
 def lower_gather(lowering: Lowering, node: Node) -> None:
-    """Gather with constant indices: a slice for each run of them at even distances."""
+    """Lower Gather with constant indices: a slice for each run of indices at even distances."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     indices = lowering.constant(node.inputs[1])
     if indices is None:
@@ -213,7 +214,7 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
 
 
 def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
-    """DepthToSpace and SpaceToDepth: channels become pixels or the reverse."""
+    """Lower DepthToSpace and SpaceToDepth: channels become pixels or the reverse."""
     to_space = node.op_type == "DepthToSpace"
     deep = lowering.storage(node.inputs[0] if to_space else node.outputs[0])
     wide = lowering.storage(node.outputs[0] if to_space else node.inputs[0])

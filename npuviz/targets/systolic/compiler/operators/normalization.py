@@ -18,7 +18,7 @@ from npuviz.targets.systolic.values.storage import Storage
 
 
 def rows_of(storage: Storage, first: int, num: int) -> tuple[int, int]:
-    """(rows, elements of a row) if logical axes first .. first + num - 1 lie innermost in DRAM.
+    """Return (rows, elements of a row) if logical axes first .. first + num - 1 lie innermost in DRAM.
 
     Axes of size 1 lie anywhere. Raises CannotLower otherwise.
     """
@@ -33,7 +33,7 @@ def rows_of(storage: Storage, first: int, num: int) -> tuple[int, int]:
 def rows_walk(
     lowering: Lowering, rows: int, width: int, items: Sequence[tuple[tuple[int, ...], int]]
 ) -> Walk:
-    """Cut into groups of whole rows; with room for a row vector and the result."""
+    """Cut into groups of whole rows, with room for a row vector and the result."""
 
     def needed(elements: int) -> int:
         return (elements + 2 * (elements // width)) * ACC_BYTES + 4 * 64
@@ -47,7 +47,7 @@ def _same_order(lowering: Lowering, source: int, output: int) -> None:
 
 
 def lower_softmax(lowering: Lowering, node: Node) -> None:
-    """Softmax and LogSoftmax, step by step so that every row is charged."""
+    """Lower Softmax and LogSoftmax, step by step so that every row is charged."""
     source, output = node.inputs[0], node.outputs[0]
     lowering.require_floats(node, (source, output))
     _same_order(lowering, source, output)
@@ -103,7 +103,7 @@ def _normalize_rms(epsilon: float, rows: np.ndarray, _: np.ndarray) -> np.ndarra
 
 
 def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
-    """LayerNormalization and RMSNormalization."""
+    """Lower LayerNormalization and RMSNormalization."""
     if any(index >= 0 for index in node.outputs[1:]):
         raise CannotLower("mean and deviation are asked for")
     source, scale, bias = node.inputs[0], node.inputs[1], lowering.input(node, 2)
@@ -113,7 +113,7 @@ def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
 
 
 def lower_skip_layer_normalization(lowering: Lowering, node: Node) -> None:
-    """SkipLayerNormalization and SkipSimplifiedLayerNormalization: residual add, then normalisation.
+    """Lower SkipLayerNormalization and SkipSimplifiedLayerNormalization: residual add, then normalisation.
 
     Ref: systolic.md F9: full cost, and an output of its own.
     """
@@ -136,7 +136,7 @@ def _lower_normalization(
     extra: int,
     is_rms: bool,
 ) -> None:
-    """Rows of the sum of `sources` (plus the row vector `extra`), normalised, scaled and shifted."""
+    """Write normalised, scaled and shifted rows of the sum of `sources` (plus the row vector `extra`)."""
     output = node.outputs[0]
     vectors = [index for index in (scale, bias, extra) if index >= 0]
     lowering.require_floats(node, (*sources, *vectors, output))
@@ -179,7 +179,7 @@ def _lower_normalization(
 
 
 def lower_lrn(lowering: Lowering, node: Node) -> None:
-    """Local response normalisation across channels: squares, a sliding sum, a power, a product."""
+    """Lower local response normalisation across channels: squares, a sliding sum, a power, a product."""
     source, output = node.inputs[0], node.outputs[0]
     lowering.require_floats(node, (source, output))
     _same_order(lowering, source, output)
@@ -219,7 +219,7 @@ def lower_lrn(lowering: Lowering, node: Node) -> None:
 
 
 def _shifted(shift: int, squares: np.ndarray, _: np.ndarray) -> np.ndarray:
-    """Every channel's neighbour at a distance; 0 beyond the ends."""
+    """Return every channel's neighbour at a distance; 0 beyond the ends."""
     found = np.zeros_like(squares)
     if shift < 0:
         found[:, -shift:] = squares[:, :shift]

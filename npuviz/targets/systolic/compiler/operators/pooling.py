@@ -41,19 +41,19 @@ _SUM = PoolRule("sum", 0.0, tk.OP_ADD, np.add)
 
 
 def lower_max_pool(lowering: Lowering, node: Node) -> None:
-    """MaxPool without indices."""
+    """Lower MaxPool without indices."""
     if any(index >= 0 for index in node.outputs[1:]):
         raise CannotLower("indices of the maxima are asked for", change="drop the output Indices")
     _lower_pool(lowering, node, _MAX)
 
 
 def lower_average_pool(lowering: Lowering, node: Node) -> None:
-    """AveragePool; where padding does not count, every output has a divisor of its own."""
+    """Lower AveragePool; where padding does not count, every output has a separate divisor."""
     _lower_pool(lowering, node, _SUM)
 
 
 def lower_global_pool(lowering: Lowering, node: Node) -> None:
-    """GlobalAveragePool and GlobalMaxPool as a pooling whose window is the image."""
+    """Lower GlobalAveragePool and GlobalMaxPool as a pooling whose window is the image."""
     rule = _SUM if node.op_type == "GlobalAveragePool" else _MAX
     image = lowering.tensor(node.inputs[0]).shape[2:]
     if not image:
@@ -82,7 +82,7 @@ def _lower_pool(lowering: Lowering, node: Node, rule: PoolRule, window: Sequence
 def _choose(
     resources: Resources, height: WindowAxis, width: WindowAxis, batch: int, channels: int, item: int
 ) -> tuple[int, int, int] | None:
-    """Rows, columns and channels of a tile: it fits, and the cores are evenly loaded."""
+    """Choose rows, columns and channels of a tile that fits, with even load of the cores."""
     best: tuple[float, tuple[int, int, int]] | None = None
     parts = (1, 2, 4, 8, 16, 32, 64, 128, resources.num_cores, 2 * resources.num_cores)
     for rows in sorted({ceil_div(height.out, count) for count in parts}):
@@ -240,7 +240,7 @@ class _Writer:
             emit(tk.OP_MUL, (self.out, 0), lowering.function(key, partial(_divide, divisors)))
 
     def _divisors(self, part: _Part) -> np.ndarray:
-        """How many positions each output pixel averages: (rows, columns, 1)."""
+        """Return the number of positions that each output pixel averages: (rows, columns, 1)."""
         padded = bool(self.node.attributes.get("count_include_pad"))
         rows, columns = (
             axis.counts(padded, cut.start, cut.start + cut.count)

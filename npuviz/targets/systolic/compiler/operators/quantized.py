@@ -23,7 +23,7 @@ _BYTES = ("int8", "uint8")
 
 
 def _number(lowering: Lowering, node: Node, position: int, default: float) -> float:
-    """A constant with one element, or the default where the input is absent."""
+    """Return a constant with one element, or the default where the input is absent."""
     index = lowering.input(node, position)
     if index < 0:
         return default
@@ -41,7 +41,7 @@ def _number(lowering: Lowering, node: Node, position: int, default: float) -> fl
 
 
 def _zero_points(lowering: Lowering, node: Node) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Tensors of the zero points that are known at run time only (-1: none), and the others' values."""
+    """Return the tensors of zero points known only at run time (-1: none), and the values of the others."""
     tensors, constants = [-1, -1], [0, 0]
     for side, position in enumerate((2, 3)):
         index = lowering.input(node, position)
@@ -78,7 +78,7 @@ def _rounded(dtype: str, zero: float) -> Step:
 
 
 def lower_quantize(lowering: Lowering, node: Node) -> None:
-    """QuantizeLinear with one scale."""
+    """Lower QuantizeLinear with one scale."""
     output = lowering.tensor(node.outputs[0])
     lowering.require_floats(node, node.inputs[:1])
     _require_bytes(lowering, node.outputs[0])
@@ -90,7 +90,7 @@ def lower_quantize(lowering: Lowering, node: Node) -> None:
 
 
 def lower_dequantize(lowering: Lowering, node: Node) -> None:
-    """DequantizeLinear with one scale."""
+    """Lower DequantizeLinear with one scale."""
     source, output = node.inputs[0], node.outputs[0]
     if lowering.tensor(source).dtype not in (*_BYTES, "int32") or lowering.tensor(output).dtype not in FLOATS:
         raise CannotLower(f"operands of type {lowering.tensor(source).dtype}")
@@ -102,7 +102,7 @@ def lower_dequantize(lowering: Lowering, node: Node) -> None:
 
 
 def lower_matmul_integer(lowering: Lowering, node: Node) -> None:
-    """MatMulInteger with one zero point per operand."""
+    """Lower MatMulInteger with one zero point per operand."""
     left, right = node.inputs[:2]
     _require_bytes(lowering, left, right)
     problem = batched_problem(lowering, left, right, node.outputs[0])
@@ -112,7 +112,7 @@ def lower_matmul_integer(lowering: Lowering, node: Node) -> None:
 
 
 def lower_qlinear_matmul(lowering: Lowering, node: Node) -> None:
-    """QLinearMatMul with one scale and zero point per operand."""
+    """Lower QLinearMatMul with one scale and zero point per operand."""
     left, right, output = node.inputs[0], node.inputs[3], node.outputs[0]
     _require_bytes(lowering, left, right, output)
     problem = batched_problem(lowering, left, right, output)
@@ -129,7 +129,7 @@ def lower_qlinear_matmul(lowering: Lowering, node: Node) -> None:
 
 
 def lower_conv_integer(lowering: Lowering, node: Node) -> None:
-    """ConvInteger with one zero point per operand."""
+    """Lower ConvInteger with one zero point per operand."""
     source, weights = node.inputs[:2]
     _require_bytes(lowering, source, weights)
     zeros, constants = _zero_points(lowering, node)
@@ -141,7 +141,7 @@ def lower_conv_integer(lowering: Lowering, node: Node) -> None:
 
 
 def lower_qlinear_conv(lowering: Lowering, node: Node) -> None:
-    """QLinearConv; weight scales may differ per output channel."""
+    """Lower QLinearConv; weight scales may differ per output channel."""
     source, weights, output = node.inputs[0], node.inputs[3], node.outputs[0]
     _require_bytes(lowering, source, weights, output)
     problem = conv_problem(lowering, node, source, weights)

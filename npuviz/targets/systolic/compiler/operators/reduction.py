@@ -99,7 +99,7 @@ def _reduced_axes(lowering: Lowering, node: Node) -> tuple[int, ...]:
 def _split_axes(
     shape: tuple[int, ...], order: tuple[int, ...], reduced: tuple[int, ...]
 ) -> tuple[int, int, int]:
-    """Elements before, in and behind the reduced axes in DRAM order."""
+    """Return the number of elements before, in and behind the reduced axes in DRAM order."""
     places = [place for place, axis in enumerate(order) if axis in reduced and shape[axis] > 1]
     if not places:
         return prod(shape), 1, 1
@@ -112,7 +112,7 @@ def _split_axes(
 
 
 def _keeps_kept_order(lowering: Lowering, node: Node, kept: list[int]) -> bool:
-    """Whether the result holds the remaining axes in the input's DRAM order."""
+    """Return whether the result holds the remaining axes in the input's DRAM order."""
     source, result = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     if len(result.shape) == len(source.shape):
         return [axis for axis in result.order if result.shape[axis] > 1] == kept

@@ -18,7 +18,7 @@ _NEAREST = "mode nearest, asymmetric, by whole factors"
 
 
 def lower_resize(lowering: Lowering, node: Node) -> None:
-    """Resize and Upsample to the nearest by whole factors: an axis of repeats is read again and again."""
+    """Lower nearest Resize and Upsample by whole factors: an axis of repeats is read repeatedly."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     attributes = attributes_of(node)
     mode = attributes.text("mode", "nearest")
@@ -52,7 +52,7 @@ class _Part:
 
 
 def lower_pad(lowering: Lowering, node: Node) -> None:
-    """Pad by constant sizes: the input, and around it a value that lies in memory, its edge or its mirror."""
+    """Lower Pad by constant sizes: the input, surrounded by a value from memory, its edge or its mirror."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     mode = attributes_of(node).text("mode", "constant")
     before, after = _pads(lowering, node, len(source.shape))
@@ -79,7 +79,7 @@ def lower_pad(lowering: Lowering, node: Node) -> None:
 
 
 def _pads(lowering: Lowering, node: Node, rank: int) -> tuple[list[int], list[int]]:
-    """Positions before and after each axis."""
+    """Return positions before and after each axis."""
     if "pads" in node.attributes:
         values: Sequence[int] = attributes_of(node).integers("pads")
     else:
@@ -103,7 +103,7 @@ def _pads(lowering: Lowering, node: Node, rank: int) -> tuple[list[int], list[in
 
 
 def _parts(mode: str, size: int, low: int, high: int) -> list[_Part]:
-    """An axis of the result, cut into parts."""
+    """Cut an axis of the result into parts."""
     middle, end = _Part(low, size), low + size
     if mode == "constant":
         sides = [_Part(0, low, is_filled=True), _Part(end, high, is_filled=True)]

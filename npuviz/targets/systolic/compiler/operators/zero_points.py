@@ -14,13 +14,13 @@ Pair = tuple[int, int]
 
 
 def place_zeros(spad: Half, zeros: Pair) -> Pair:
-    """Operand words of the zero points' entries; 0 where the tensor is -1."""
+    """Return the operand words of the zero points' entries; 0 where the tensor is -1."""
     left, right = (spad.entry(("zero", side), 1) if index >= 0 else 0 for side, index in enumerate(zeros))
     return left, right
 
 
 def zero_addresses(lowering: Lowering, zeros: Pair) -> list[int]:
-    """Base addresses for the tiles, one for each side or none at all."""
+    """Return base addresses for the tiles, one for each side or none at all."""
     if max(zeros) < 0:
         return []
     return [lowering.storage(index).address if index >= 0 else 0 for index in zeros]
@@ -29,7 +29,7 @@ def zero_addresses(lowering: Lowering, zeros: Pair) -> list[int]:
 def load_zeros(
     lowering: Lowering, template: Template, zeros: Pair, words: Sequence[int], first_base: int
 ) -> None:
-    """Load the zero points; `first_base` is which base address of a tile is the left one's."""
+    """Load the zero points; `first_base` is the number of the base address for the left one."""
     for side, (index, word) in enumerate(zip(zeros, words, strict=True)):
         if index >= 0:
             place = Rows(first_base + side, 0, 1)

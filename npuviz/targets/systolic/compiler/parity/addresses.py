@@ -14,7 +14,7 @@ class BumpAllocator:
     places: list[tuple[str, int, int]] = field(default_factory=list[tuple[str, int, int]])
 
     def allocate(self, name: str, size_bytes: int) -> int:
-        """Base address of a new range of `size_bytes` (modulo 2^32)."""
+        """Return the base address of a new range of `size_bytes` (modulo 2^32)."""
         size = size_bytes % _SIZE_MODULUS
         base = -(-self.pointer // ALIGNMENT) * ALIGNMENT
         end = base + size

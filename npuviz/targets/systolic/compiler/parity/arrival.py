@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 
 def heap_order(times: Sequence[int]) -> list[int]:
-    """Indices in rising order of time; ties come as they leave the binary heap that holds them.
+    """Return indices by rising time; equal times come in the order in which ONNXim's binary heap returns
+    them.
 
     Models wait in a heap that is filled in list order and emptied from its top; in a heap, equal items do
     not keep their order from four on. The steps are those of the C++ library's `push_heap` and `pop_heap`:

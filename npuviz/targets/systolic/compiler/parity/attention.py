@@ -30,7 +30,7 @@ def emit_onnx_attention(
     tensors: tuple[int, int, int, int],
     core: int = 0,
 ) -> None:
-    """One tile per batch and head; `addresses` of node inputs 0, 1, 2 and of the output (flaw F7)."""
+    """Add one tile per batch and head; `addresses` of node inputs 0, 1, 2 and of the output (flaw F7)."""
     p, req = spec.precision, spec.req_size
     q, dk = shape.queries, shape.features
     head_bytes = q * dk * p
@@ -74,7 +74,7 @@ class FlashTiling:
 
 
 def tile_flash(shape: AttentionShape, spec: SystolicSpec, core: int = 0) -> FlashTiling:
-    """The tiling of section 12.5. Raises DoesNotFit where ONNXim divides by zero."""
+    """Compute the tiling of section 12.5. Raises DoesNotFit where ONNXim divides by zero."""
     p, spad, acc = spec.precision, spec.spad_half_bytes(core), spec.acc_half_bytes(core)
     group = shape.heads // shape.kv_heads
     query_bytes = group * shape.features * p
@@ -169,7 +169,7 @@ class FlashEmitter:
         return entry
 
     def _entries(self, h: int) -> tuple[int, int, int]:
-        """Entries l_h and x_h and the bytes they count."""
+        """Return the entries l_h (scores) and x_h of head `h`, and the bytes they count."""
         tiling, p, req = self._tiling, self._spec.precision, self._spec.req_size
         size = tiling.q * p // req * req
         at = h * tiling.q * tiling.st * p
@@ -178,7 +178,7 @@ class FlashEmitter:
         return scores, self._builder.accumulator_entry(("x", h), behind, size), size
 
     def _multiply(self, template: Template, key: int, value: int, is_first: bool) -> None:
-        """Scores (queries times keys), or scores times values."""
+        """Write the products of queries and keys (scores), or of scores and values."""
         st, dk, side, q = self._tiling.st, self._shape.features, self._side, self._tiling.q
         outer, inner = (st, dk) if is_first else (dk, st)
         for a in range(0, outer, side):
@@ -191,7 +191,7 @@ class FlashEmitter:
                     template.gemm(sources, scores, q, tile=tile, size=size, preload=h == 0)
 
     def _soften(self, template: Template, h: int) -> None:
-        """Running maximum, exponent and sum of one head's scores."""
+        """Write running maximum, exponent and sum of one head's scores."""
         q, st, p = self._tiling.q, self._tiling.st, self._spec.precision
         scores, extra, size = self._entries(h)
         steps = (

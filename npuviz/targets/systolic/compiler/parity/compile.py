@@ -103,7 +103,7 @@ def _register(models: Sequence[ParityModel], networks: list[Network], allocator:
 
 
 def check_partition(spec: SystolicSpec, name: str, partition: int) -> None:
-    """Refuse a request that no core would ever run. Raises TargetError."""
+    """Raise TargetError for a request of a partition without cores."""
     known = sorted({spec.config.partition.get(core, 0) for core in range(spec.num_cores)})
     if spec.config.scheduler == "partition_cpu" and partition not in known:
         raise TargetError(
@@ -113,7 +113,7 @@ def check_partition(spec: SystolicSpec, name: str, partition: int) -> None:
 
 
 def check_geometry(spec: SystolicSpec, core: int) -> None:
-    """Refuse arrays that ONNXim's tiling cannot handle. Raises TargetError."""
+    """Raise TargetError for arrays that ONNXim's tiling cannot handle."""
     if core >= spec.num_cores:
         raise TargetError(f"target_core {core} does not exist: the machine has {spec.num_cores} cores")
     height, width = spec.cores[core].core_height, spec.cores[core].core_width
@@ -125,7 +125,7 @@ def check_geometry(spec: SystolicSpec, core: int) -> None:
 
 
 def arrival_tick(time_ps: int, period_ps: int) -> int:
-    """First core tick that sees a request of this time: its counter has advanced already by then."""
+    """Return the first core tick that sees a request of this time; ONNXim's counter has advanced by then."""
     return max(0, -(-time_ps // period_ps) - 1)
 
 
@@ -155,7 +155,8 @@ def emit_network(network: Network, builder: ProgramBuilder, allocator: BumpAlloc
 
 
 def _memory_map(networks: Sequence[Network], dram: int) -> MemoryMap:
-    """Places of the graph's tensors with their real sizes; ranges that overlap by wrapping are left out."""
+    """Return the places of the graph's tensors with their real sizes; ranges that overlap by wrapping are
+    left out."""
     found: list[Allocation] = []
     end = 0
     places = sorted(
@@ -172,7 +173,7 @@ def _memory_map(networks: Sequence[Network], dram: int) -> MemoryMap:
 
 
 def _notes(network: Network) -> list[Note]:
-    """Which operators cost nothing."""
+    """Return notes about operators that cost nothing."""
     return [
         Note("info", "not-costed", f"{node.op_type} {node.name!r} costs nothing in parity mode", node.id)
         for node in network.layer_nodes

@@ -143,7 +143,8 @@ class ConvEmitter:
         )
 
     def _window(self, start: int, axis: int) -> range:
-        """Image rows (axis 0) or columns (axis 1) loaded for output points from `start` on (flaw F5)."""
+        """Return the image rows (axis 0) or columns (axis 1) loaded for output points from `start` on (flaw
+        F5)."""
         window, inner = self._shape.window, self._mapping.inner
         points = inner.q if axis == 0 else inner.p
         stride, reach = window.strides[axis], window.dilations[axis] * (window.kernel[axis] - 1)
@@ -225,7 +226,8 @@ class ConvEmitter:
             yield _Patch(n, row, col, min(side, block.rows - row), min(side, block.cols - col))
 
     def _output(self, patch: _Patch, ms: int) -> tuple[int, int]:
-        """Entry and counted bytes of an output block; blocks whose keys coincide share it (flaw F13)."""
+        """Return entry and counted bytes of an output block; blocks with equal keys share an entry (flaw
+        F13)."""
         inner, element = self._mapping.inner, self._element
         at = ((patch.n * inner.q + patch.row) * inner.p + patch.col) * inner.m + ms
         key = at * element // self._req * self._req

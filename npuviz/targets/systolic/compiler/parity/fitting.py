@@ -38,7 +38,7 @@ def check_fits(tables: SystolicTables, spec: SystolicSpec) -> None:
 
 
 def _need(code: np.ndarray) -> tuple[int, int]:
-    """Bytes of scratchpad and accumulator entries that one template creates."""
+    """Return the bytes of scratchpad and accumulator entries that one template creates."""
     sizes: dict[int, int] = {}
     for entry, size in code[:, [tk.CODE.dst, tk.CODE.size]].tolist():
         sizes.setdefault(entry, size)

@@ -64,7 +64,7 @@ class LanguageCompiler:
         self._sketch: LanguageSketch
 
     def compile(self, trace: Sequence[TraceRow], dram: int, progress: Progress) -> Compiled:
-        """All iterations of all requests. Raises TargetError."""
+        """Compile all iterations of all requests. Raises TargetError."""
         self._register()
         self._sketch = sketch_steps(
             self._entry.name,
@@ -167,7 +167,8 @@ class LanguageCompiler:
         self._emit_norm(at, "ln2", shape, ("ln1.out", "fc2.out"), names)
 
     def _repeats(self, node: str, tokens: int, places: tuple[int, ...]) -> bool:
-        """Add a layer like one written before, over as many tokens, at other places; else remember it.
+        """Repeat a layer that was written before for as many tokens, with other addresses; else remember it,
+        and return False.
 
         places  addresses by base of its tiles. All are multiples of 256, so requests begin alike.
         """
@@ -192,7 +193,8 @@ class LanguageCompiler:
     def _emit_gemm(
         self, at: str, step: str, ends: tuple[int, int], sizes: tuple[int, int, int], source: str
     ) -> None:
-        """A product of `sizes` (rows, outputs, reduction) from and to the addresses `ends`."""
+        """Add the layer of a product of `sizes` (rows, outputs, reduction) from and to the addresses
+        `ends`."""
         rows, outputs, reduction = sizes
         key = Loops(n=rows, c=reduction, m=outputs)
         if key not in self._tilings:
@@ -275,7 +277,7 @@ class LanguageCompiler:
         self.builder.end_layer()
 
     def _memory_map(self, dram: int) -> MemoryMap:
-        """Weights, and the first place of everything else."""
+        """Return the places of weights, and the first place of every other tensor."""
         found: dict[int, Allocation] = {}
         end = 0
         for name, address, size in self._allocator.places:
@@ -287,7 +289,7 @@ class LanguageCompiler:
 
 
 def _steps(at: str, source: str, model: LanguageModel, sizes: LanguageSizes) -> Sequence[Step]:
-    """The steps of one layer as ONNXim runs it, for people to read along."""
+    """Return the steps of one layer as ONNXim runs it, for the operator graph that people read."""
     h = sizes.hidden
     caches = (at + "k_cache", at + "v_cache")
     return (
@@ -328,7 +330,7 @@ def compile_language(
 
 
 def check_language_entry(entry: ModelEntry) -> None:
-    """Refuse request schedulers that do not exist. Raises TargetError."""
+    """Raise TargetError for request schedulers that do not exist."""
     if entry.scheduler not in SCHEDULERS:
         raise TargetError(
             f"model {entry.name!r} asks for request scheduler {entry.scheduler[:40]!r}; "

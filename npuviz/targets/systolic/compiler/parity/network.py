@@ -66,7 +66,7 @@ class Network:
         return found
 
     def unknown_inputs(self) -> list[int]:
-        """Tensors that nodes read and nothing of the graph produces."""
+        """Return tensors that nodes read and that neither a node nor the graph provides."""
         known = {tensor for node in self.layer_nodes for tensor in node.outputs}
         known |= {*self.graph.inputs, *self.is_constant}
         return [t for node in self.layer_nodes for t in node.inputs if t >= 0 and t not in known]
@@ -75,7 +75,8 @@ class Network:
         return node.op_type == "ConstantOfShape" and node.outputs[0] in self.is_constant
 
     def initialisers(self) -> list[int]:
-        """Stored weights in file order, then the light ones in node order; shapes of light ones not."""
+        """Return stored weights in file order, then those of ConstantOfShape nodes in node order, without the
+        latter's shapes."""
         light = [node for node in self.graph.nodes if self._is_light_weight(node)]
         hidden = {tensor for node in light for tensor in node.inputs}
         stored = [
@@ -86,7 +87,7 @@ class Network:
         return [*stored, *(node.outputs[0] for node in light)]
 
     def new_tensor(self, shape: Shape) -> int:
-        """Id of a tensor that the graph does not have."""
+        """Add a tensor that the graph does not have, and return its id."""
         self.shapes[self.num_tensors] = shape
         self.num_tensors += 1
         return self.num_tensors - 1
@@ -97,7 +98,7 @@ class Network:
         self.addresses[tensor] = allocator.allocate(name, size_bytes)
 
     def bytes_of(self, tensor: int) -> int:
-        """Elements times precision."""
+        """Return the size of a tensor in bytes: elements times precision."""
         return prod(self.shapes[tensor]) * self.spec.precision
 
     def register(self, allocator: BumpAllocator) -> None:
@@ -121,7 +122,7 @@ class Network:
             self.allocate(allocator, tensor, self.bytes_of(tensor))
 
     def gemm_tiling(self, rows: int, outputs: int, reduction: int) -> LayerMapping:
-        """Tiling of a product: the mapping file's line, or the default one."""
+        """Return the tiling of a product: the mapping file's line, or the default one."""
         key = Loops(n=rows, c=reduction, m=outputs)
         found = self.tilings.get(key)
         if found is None:
@@ -130,7 +131,7 @@ class Network:
 
 
 def start_order(layers: list[Layer], ready_tensors: Iterable[int]) -> list[int]:
-    """Indices of the layers in the order in which the `simple` scheduler starts them.
+    """Return the indices of the layers in the order in which the `simple` scheduler starts them.
 
     One layer at a time: the ready list begins with the layers that can start at once, in creation
     order; when a layer ends, the consumers of its outputs that became ready are appended.
@@ -160,7 +161,7 @@ def start_order(layers: list[Layer], ready_tensors: Iterable[int]) -> list[int]:
 
 
 def layer_edges(layers: list[Layer]) -> list[tuple[int, int]]:
-    """Pairs of a layer and one that reads what it makes, each once, those that read in creation order."""
+    """Return pairs of a layer and one that reads its results, without duplicates, in creation order."""
     maker: dict[int, int] = {}
     for index, layer in enumerate(layers):
         for tensor in layer.outputs:
@@ -175,16 +176,16 @@ def layer_edges(layers: list[Layer]) -> list[tuple[int, int]]:
 
 
 def node_inputs(network: Network, node: Node) -> tuple[int, ...]:
-    """Tensors of a node that a layer has to wait for."""
+    """Return the tensors of a node that its layer has to wait for."""
     return tuple(tensor for tensor in node.inputs if tensor >= 0 and tensor not in network.is_constant)
 
 
 def node_layer(network: Network, node: Node, emit: Callable[[ProgramBuilder], None]) -> Layer:
-    """The layer of a node as a whole."""
+    """Make the layer of a whole node."""
     outputs = tuple(tensor for tensor in node.outputs if tensor >= 0)
     return Layer(node.name or node.op_type, node.id, node_inputs(network, node), outputs, emit)
 
 
 def address_of(addresses: Mapping[int, int], tensor: int) -> int:
-    """Base of a tensor; ONNXim uses 0 for one it does not know."""
+    """Return the base address of a tensor; ONNXim uses 0 for one it does not know."""
     return addresses.get(tensor, 0)

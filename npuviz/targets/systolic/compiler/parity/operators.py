@@ -23,7 +23,7 @@ from npuviz.targets.systolic.kernels import program_records as tk
 
 
 def lower_node(network: Network, node: Node) -> list[Layer]:
-    """The layer of a node, and layers created after those of all nodes.
+    """Return the layer of a node, and layers that are created after those of all nodes.
 
     Raises UnsupportedOperator where ONNXim has no usable program.
     """
@@ -32,7 +32,7 @@ def lower_node(network: Network, node: Node) -> list[Layer]:
 
 
 def is_free(node: Node) -> bool:
-    """Whether the layer costs nothing in ONNXim."""
+    """Return whether the layer costs nothing in ONNXim."""
     return node.op_type not in _LOWERINGS
 
 
@@ -138,7 +138,7 @@ def _lower_bias_gelu(network: Network, node: Node) -> list[Layer]:
 
 
 def _lower_attention(network: Network, node: Node) -> list[Layer]:
-    """The attention itself, and its QKV projection, which is created after all nodes."""
+    """Return the layer of an attention, and that of its QKV projection, which is created after all nodes."""
     source, weight, bias = _required(node, 3)
     batch, queries, width = _triple(network, node, source)
     if len(network.shapes[weight]) != 2 or network.shapes[weight][1] % 3:

@@ -64,7 +64,8 @@ def _title(node: Node) -> str:
 
 
 def conv_output(node: Node, image: Shape, weight: Shape) -> Shape:
-    """NHWC output shape of a convolution. Raises UnsupportedOperator where ONNXim has no program."""
+    """Return the NHWC output shape of a convolution. Raises UnsupportedOperator where ONNXim has no
+    program."""
     if len(image) != 4 or len(weight) != 4:
         raise UnsupportedOperator(f"{_title(node)}: only 2-D convolutions are modelled in parity mode")
     if attributes_of(node).integer("group") != 1:
@@ -109,7 +110,7 @@ def _flatten(node: Node, inputs: list[Shape]) -> Shape:
 
 
 def gemm_weight(node: Node, weight: Shape) -> tuple[int, int]:
-    """(outputs, reduction) of the weight of a matrix product. Raises UnsupportedOperator."""
+    """Return (outputs, reduction) of the weight of a matrix product. Raises UnsupportedOperator."""
     if len(weight) != 2:
         raise UnsupportedOperator(
             f"{_title(node)}: ONNXim multiplies by 2-D weights only, this one is {list(weight)}; "
@@ -148,7 +149,7 @@ _AS_IN_FILE = {"EmbedLayerNormalization", "Attention"}
 
 
 def infer_shapes(graph: Graph) -> dict[int, Shape]:
-    """Shape of every tensor by id, as ONNXim propagates them from the graph inputs."""
+    """Return the shape of every tensor by id, as ONNXim propagates shapes from the graph inputs."""
     shapes = {tensor.id: tensor.shape for tensor in graph.tensors if tensor.producer < 0}
     turned = [graph.tensors[tensor].shape for tensor in graph.inputs]
     if len(turned) == 1 and len(turned[0]) == 4 and turned[0][2] == turned[0][3]:

@@ -28,7 +28,7 @@ class Geometry:
 
     @classmethod
     def of_core(cls, spec: SystolicSpec, core: int = 0) -> "Geometry":
-        """Geometry of one core of a machine."""
+        """Return the geometry of one core of a machine."""
         chosen, side = spec.cores[core], spec.cores[core].core_height
         return cls(
             side=side,
@@ -41,7 +41,8 @@ class Geometry:
 
 
 def tile_gemm(rows: int, outputs: int, reduction: int, core: Geometry) -> LayerMapping:
-    """Tiling of a rows x reduction by reduction x outputs product (N rows, M outputs, C reduction).
+    """Compute the tiling of a rows x reduction by reduction x outputs product (N rows, M outputs, C
+    reduction).
 
     Raises TargetError where ONNXim divides by zero.
     """
@@ -73,7 +74,7 @@ def tile_gemm(rows: int, outputs: int, reduction: int, core: Geometry) -> LayerM
 
 
 def _inner(size: int, count: int, side: int, total: Loops) -> int:
-    """Tile size: the padded size over the count, rounded down to whole blocks."""
+    """Return the tile size: the padded size over the count, rounded down to whole blocks."""
     inner = ceil_div(ceil_div(size, side) * side, count) // side * side
     if inner == 0:
         raise TargetError(
@@ -109,7 +110,7 @@ class ConvTiler:
     kernel: int
 
     def fits(self, args: list[int]) -> bool:
-        """Whether input window, weights and outputs fit half of their memories."""
+        """Return whether input window, weights and outputs fit half of their memories."""
         _, rows, cols, m, krows, kcols, c = args
         in_rows, in_cols = rows * self.stride + krows - 1, cols * self.stride + kcols - 1
         if self.stride == 2 and self.kernel == 1 and self.padding == 0:
@@ -119,7 +120,7 @@ class ConvTiler:
         return spad <= self.core.spad_rows and ceil_div(m, side) * rows * cols <= self.core.acc_rows
 
     def search(self, limits: list[int]) -> list[int]:
-        """Shrink to what fits, then grow again as far as it goes."""
+        """Shrink the sizes until they fit, then increase them one by one while they fit."""
         args = list(limits)
         while not self.fits(args):
             self._shrink(args)
@@ -149,7 +150,8 @@ class ConvTiler:
             args[at] -= 1
 
     def _has_room(self, args: list[int]) -> bool:
-        """ONNXim looks at the sizes before the increment."""
+        """Return whether the sizes before an increment, which are those that ONNXim tests, leave room for
+        it."""
         _, rows, cols, m, krows, kcols, c = args
         window = (rows + 2 * self.padding) * (cols + 2 * self.padding) * c * self.core.precision
         weights = m * krows * kcols * c * self.core.precision
@@ -157,7 +159,7 @@ class ConvTiler:
 
 
 def tile_conv(total: Loops, stride: int, padding: int, core: Geometry) -> LayerMapping:
-    """Tiling of a square convolution; `padding` is that of the first side. Raises TargetError."""
+    """Compute the tiling of a square convolution; `padding` is that of the first side. Raises TargetError."""
     if total.p != total.q or total.s != total.r:
         raise TargetError(
             f"ONNXim cannot tile a convolution with output {total.p}x{total.q} and kernel "

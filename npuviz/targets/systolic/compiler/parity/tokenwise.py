@@ -46,7 +46,7 @@ def _add_tiles(
     bases: np.ndarray,
     write: Callable[[Template, int], None],
 ) -> None:
-    """One tile per `rows` tokens; `write` fills the template for a number of them, `bases` (tiles, n)."""
+    """Add one tile per `rows` tokens; `write` fills the template for a number of them, `bases` (tiles, n)."""
     starts = np.arange(0, shape.rows, rows)
     sizes = np.minimum(rows, shape.rows - starts).tolist()
     templates = {size: builder.template(size, lambda t, size=size: write(t, size)) for size in {*sizes}}
@@ -61,8 +61,8 @@ def emit_skip_layernorm(
     tensors: tuple[int, int],
     core: int = 0,
 ) -> None:
-    """Residual addition and normalisation; `addresses` of the first input, which it overwrites, and of
-    the residual (flaw F9: both operations have size 0)."""
+    """Add the layer of residual addition and normalisation; `addresses` of the first input, which it
+    overwrites, and of the residual (flaw F9: both operations have size 0)."""
     row_bytes = shape.features * spec.precision
     cap = spec.spad_half_bytes(core)
     rows = _rows_per_tile(cap // (2 * row_bytes), shape, spec, is_spread=True)
@@ -102,7 +102,7 @@ def emit_bias_activation(
     is_spread: bool,
     core: int = 0,
 ) -> None:
-    """Bias and activation; `addresses` of input, bias and output.
+    """Add the layer of bias and activation; `addresses` of input, bias and output.
 
     is_spread  cut further until there are two tiles per core (language mode does)
     """

@@ -42,7 +42,7 @@ class AttentionTiling:
 
 @lru_cache(maxsize=4096)
 def choose_attention_tiling(resources: Resources, sizes: AttentionSizes) -> AttentionTiling | None:
-    """Best tile, None if nothing fits."""
+    """Return the best tile, None if nothing fits."""
     best: tuple[float, AttentionTiling] | None = None
     for queries in _shares(sizes.queries, 1):
         for keys in _shares(sizes.keys, resources.column_block):
@@ -55,7 +55,7 @@ def choose_attention_tiling(resources: Resources, sizes: AttentionSizes) -> Atte
 
 
 def _shares(size: int, step: int) -> list[int]:
-    """Sizes worth trying: the whole, and even shares rounded up to whole blocks."""
+    """Return sizes to try: the whole, and even shares rounded up to whole blocks."""
     counts = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512, 1024)
     found = {min(size, round_up(ceil_div(size, count), step)) for count in counts}
     return sorted(found | {min(size, step)}, reverse=True)

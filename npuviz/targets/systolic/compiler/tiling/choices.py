@@ -51,7 +51,7 @@ class Choices:
 
 
 def assign(groups: np.ndarray, num_groups: int, num_cores: int, assignment: str) -> np.ndarray:
-    """Core of each tile from the number of its group (what shares an accumulation)."""
+    """Return the core of each tile from the number of its group (tiles of one accumulation)."""
     if assignment == BLOCKED:
         return groups * num_cores // max(1, num_groups)
     return groups % num_cores

@@ -29,14 +29,15 @@ class ArrayStep:
 
 
 def cut(size: int, step: int) -> list[tuple[int, int]]:
-    """(start, length) of the pieces of a dimension."""
+    """Return (start, length) of the pieces of a dimension."""
     return [(start, min(step, size - start)) for start in range(0, size, step)]
 
 
 def array_steps(
     resources: Resources, rows: Sequence[int], columns: Sequence[int], parts: Sequence[int]
 ) -> Iterator[ArrayStep]:
-    """Instructions of a product of blocks; arguments are the sizes of the blocks along each dimension."""
+    """Yield the instructions of a product of blocks; arguments are the sizes of the blocks along each
+    dimension."""
     if resources.dataflow == OUTPUTS:
         for i, n in enumerate(rows):
             for j, m in enumerate(columns):
@@ -55,7 +56,8 @@ def array_steps(
 
 
 def array_cycles(resources: Resources, rows: int, columns: int, depth: int) -> int:
-    """Cycles that the array needs for a product, about: blocks times what streams for each."""
+    """Estimate the cycles that the array needs for a product: blocks times the cycles in which each
+    streams."""
     high, wide = resources.array_rows, resources.array_columns
     if resources.dataflow == OUTPUTS:
         return _count(rows, high) * _count(columns, wide) * max(depth, high)

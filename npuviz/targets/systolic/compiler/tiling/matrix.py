@@ -31,7 +31,7 @@ class MatrixTiling:
 def rank_matrix_tilings(
     resources: Resources, batch: int, rows: int, columns: int, depth: int, item: int, extra_loads: int = 0
 ) -> tuple[MatrixTiling, ...]:
-    """Tiles for `batch` products of (rows x depth) by (depth x columns), best estimate first.
+    """Rank tiles for `batch` products of (rows x depth) by (depth x columns), best estimate first.
 
     item  bytes of an element; extra_loads: bytes per output element loaded for the epilogue
     """
@@ -49,12 +49,12 @@ def rank_matrix_tilings(
 
 
 def fits_matrix(resources: Resources, depth: int, item: int, extra_loads: int, tiling: MatrixTiling) -> bool:
-    """Whether a tile of these sizes fits the halves of a core."""
+    """Return whether a tile of these sizes fits the halves of a core."""
     return tiling.depth <= _deepest(resources, tiling.rows, tiling.columns, depth, item, extra_loads)
 
 
 def depths_to_try(deepest: int, step: int) -> list[int]:
-    """Parts of the reduction worth trying: shallower ones start sooner, at the price of more tiles."""
+    """Return parts of the reduction to try: shallower ones start sooner, but make more tiles."""
     if deepest == 0:
         return []
     found = [deepest]
@@ -66,7 +66,7 @@ def depths_to_try(deepest: int, step: int) -> list[int]:
 
 
 def sizes_to_try(total: int, step: int, parts: int) -> list[int]:
-    """Tile sizes worth trying along a dimension: whole, even shares, and multiples of the array."""
+    """Return tile sizes to try along a dimension: whole, even shares, and multiples of the array."""
     if total <= step:
         return [total]
     found = {total}
@@ -78,7 +78,7 @@ def sizes_to_try(total: int, step: int, parts: int) -> list[int]:
 
 
 def _deepest(resources: Resources, rows: int, columns: int, depth: int, item: int, extra_loads: int) -> int:
-    """Largest part of the reduction that fits with this many rows and columns; 0: none."""
+    """Return the largest part of the reduction that fits with this many rows and columns; 0: none."""
     if _blocks_bytes(resources, rows, columns) > resources.acc_half:
         return 0
     num_entries = ceil_div(rows, resources.row_block) + 2 * ceil_div(columns, resources.column_block)
@@ -91,7 +91,7 @@ def _deepest(resources: Resources, rows: int, columns: int, depth: int, item: in
 
 
 def _blocks_bytes(resources: Resources, rows: int, columns: int) -> int:
-    """Accumulator bytes of the result, every block rounded up to the request size."""
+    """Return the accumulator bytes of the result, every block rounded up to the request size."""
     blocks = ceil_div(rows, resources.row_block) * ceil_div(columns, resources.column_block)
     return rows * columns * ACC_BYTES + blocks * resources.request_bytes
 

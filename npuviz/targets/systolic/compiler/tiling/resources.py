@@ -41,7 +41,7 @@ class Resources:
     dataflow: str = WEIGHTS
 
     def without(self, entries: int) -> "Resources":
-        """The same with so many entries of one request less in half of the scratchpad."""
+        """Return the same resources without `entries` entries of one request in half of the scratchpad."""
         return replace(self, spad_half=self.spad_half - entries * self.request_bytes) if entries else self
 
     @property
@@ -55,17 +55,17 @@ class Resources:
         return self.array_rows if self.dataflow == INPUTS else self.array_columns
 
     def depth_step(self, depth: int) -> int:
-        """Reduction elements of one instruction."""
+        """Return the reduction elements of one instruction."""
         return max(1, depth) if self.dataflow == OUTPUTS else self.array_rows
 
 
 def ceil_div(value: int, divisor: int) -> int:
-    """Quotient rounded up."""
+    """Return the quotient rounded up."""
     return -(-value // divisor)
 
 
 def round_up(value: int, step: int) -> int:
-    """Smallest multiple of `step` that is at least `value`."""
+    """Return the smallest multiple of `step` that is at least `value`."""
     return ceil_div(value, step) * step
 
 
@@ -74,7 +74,7 @@ _HASH_EFFICIENCY = 0.75
 
 
 def resources_of(spec: SystolicSpec) -> Resources:
-    """The figures of a spec; where cores differ, what the smallest offers."""
+    """Return the resources of a spec; where cores differ, those of the smallest."""
     config, cores = spec.config, spec.cores
     # A channel hands at most one request per network tick to the network (systolic.md section 3).
     pace = min(config.dram_freq, config.icnt_freq) / config.core_freq

@@ -52,7 +52,7 @@ class WindowProblem:
 
 @lru_cache(maxsize=4096)
 def rank_window_tilings(resources: Resources, problem: WindowProblem) -> tuple[WindowTiling, ...]:
-    """Tiles of a convolution, best estimate first."""
+    """Rank tiles of a convolution, best estimate first."""
     found: list[tuple[bool, float, WindowTiling]] = []
     step = resources.column_block
     for rows in _shares(problem.height.out, resources.num_cores):
@@ -69,12 +69,12 @@ def rank_window_tilings(resources: Resources, problem: WindowProblem) -> tuple[W
 
 
 def fits_window(resources: Resources, problem: WindowProblem, tiling: WindowTiling) -> bool:
-    """Whether a tile of these sizes fits the halves of a core."""
+    """Return whether a tile of these sizes fits the halves of a core."""
     return tiling.inputs <= _deepest(resources, problem, tiling.rows, tiling.columns, tiling.outputs)
 
 
 def _groups(problem: WindowProblem, tiling: WindowTiling) -> int:
-    """Tiles, accumulations counted once."""
+    """Count tiles, those of one accumulation once."""
     return (
         problem.copies
         * ceil_div(problem.height.out, tiling.rows)
@@ -84,18 +84,18 @@ def _groups(problem: WindowProblem, tiling: WindowTiling) -> int:
 
 
 def _shares(size: int, cores: int) -> list[int]:
-    """Sizes that divide an axis into even parts, with a few counts of parts."""
+    """Return sizes that divide an axis into even parts, for several numbers of parts."""
     counts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, cores, 2 * cores, 4 * cores}
     return sorted({ceil_div(size, count) for count in counts if count <= size} | {1, size})
 
 
 def _widths(size: int, rows: int) -> list[int]:
-    """Widths worth trying: narrower than the image only when few rows are taken."""
+    """Return widths to try: narrower than the image only if the tile has few rows."""
     return [size] if rows > 4 else _shares(size, 1)
 
 
 def _deepest(resources: Resources, problem: WindowProblem, rows: int, columns: int, outputs: int) -> int:
-    """Most input channels that fit; 0: none. The vector unit takes as many as it produces."""
+    """Return the most input channels that fit; 0: none. The vector unit takes as many as it produces."""
     blocks = ceil_div(outputs, resources.column_block)
     pixels = rows * columns
     if pixels * outputs * ACC_BYTES + blocks * resources.request_bytes > resources.acc_half:
