@@ -1,4 +1,4 @@
-"""Activation operators as functions with the domain that a table has to cover."""
+"""Describe activation operators as functions, with the domain that a table has to cover."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from npuviz.targets.rk3588.compiler.lookup_table import Function
 
 @dataclass(frozen=True, slots=True)
 class ActivationFunction:
-    """A function of one operator; outside of `low` to `high` it is straight enough to be continued so."""
+    """The function of one operator; outside `low` to `high` it is so straight that its slope is continued."""
 
     function: Function
     low: int
@@ -20,7 +20,7 @@ class ActivationFunction:
 
 
 def activation_function(op_type: str, attributes: Attributes) -> ActivationFunction | None:
-    """A function with its attributes, None if it is no activation for a table.
+    """Return a function with its attributes, None if it is no activation for a table.
 
     op_type  of a node, or "Silu" for x * Sigmoid(x), which ONNX has as two operators
     """

@@ -1,4 +1,4 @@
-"""Collects buffers, streams, tasks and host calls of one program and puts them into tables."""
+"""Collect buffers, streams, tasks and host calls of one program and put them into tables."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ ALIGNMENT = 64
 MAX_CUBE = 4
 """Dimensions of a feature cube: images, channels, rows, columns."""
 MAX_LAYER_TASKS = 4096
-"""Of one layer: each has its words in memory, and the driver's time; so many small ones are the Host's."""
+"""Most tasks of one layer: each takes memory for its words, and driver time. Larger layers are the Host's."""
 
 _INTERRUPTS = {0x60: 0xC00}
 _DPU_INTERRUPT = 0x300
@@ -55,13 +55,13 @@ class _Draft:
 
     @cached_property
     def work(self) -> Work:
-        """What the registers ask for."""
+        """The work that the registers ask for."""
         return decode_work(self.registers, self.enables)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A state of the builder to return to."""
+    """A state of the builder that `roll_back` can return to."""
 
     buffers: int
     drafts: int
@@ -82,9 +82,11 @@ class Builder:
         only_on_host: frozenset[int] = frozenset(),
         lines: Mapping[int, Line] | None = None,
     ) -> None:
-        """`stored` says how 8-bit tensors are scaled; tensors that are `only_on_host` keep their own type.
+        """Begin a program for a graph.
 
-        lines  tensors that lie as rows of samples
+        stored        8-bit tensor -> how it is scaled
+        only_on_host  tensors that keep their own type
+        lines         tensors that lie as rows of samples
         """
         self.graph = graph
         self.spec = spec
@@ -109,14 +111,14 @@ class Builder:
     # --- roll-back -------------------------------------------------------------------------------------
 
     def mark(self) -> Mark:
-        """The present state, for `roll_back`; from here to `end_layer`, tasks are counted."""
+        """Return the present state, for `roll_back`; from here to `end_layer`, tasks are counted."""
         self._most_drafts = len(self._drafts) + MAX_LAYER_TASKS
         return Mark(
             len(self._buffers), len(self._drafts), self._job, self._is_open, dict(self._homes), self._address
         )
 
     def roll_back(self, mark: Mark) -> None:
-        """Forget what was added since."""
+        """Forget everything added since a mark."""
         del self._buffers[mark.buffers :]
         del self._drafts[mark.drafts :]
         self._shared = {name: at for name, at in self._shared.items() if at < mark.buffers}
@@ -127,12 +129,11 @@ class Builder:
         self.end_layer()
 
     def end_layer(self) -> None:
-        """What follows belongs to no layer: copies for the Host, of which there may be any number."""
+        """End the count of a layer's tasks: copies for the Host follow, of which there may be any number."""
         self._most_drafts = None
 
     def cycles_since(self, mark: Mark) -> int:
-        """About how many cycles the tasks added since take, those of one core one behind the other, in one
-        chain."""
+        """Estimate the cycles of the tasks added since a mark, in one chain: those of one core add up."""
         spec = self.spec
         by_core = dict.fromkeys(range(spec.cores), 0)
         for draft in self._drafts[mark.drafts :]:
@@ -153,15 +154,15 @@ class Builder:
         return len(self._buffers) - 1
 
     def buffer(self, number: int) -> Buffer:
-        """A buffer by its number."""
+        """Return a buffer by its number."""
         return self._buffers[number]
 
     def home(self, tensor: int, dtype: str = "", quantisation: Quantisation | None = None) -> Buffer:
-        """The buffer of a graph tensor; the first who asks decides its type.
+        """Return the buffer of a graph tensor; the first call decides its type.
 
         Floating-point and quantised tensors lie as feature cubes, others row-major. Of three dimensions the
-        last is the channels, as products want it, unless it is convolved (`tensors_of_rows`); so it is of
-        more than four. A single number is a cube of one channel.
+        last is the channels, as products need it, unless the tensor is convolved (`tensors_of_rows`); so it
+        is of more than four. A single number is a cube of one channel.
         """
         if tensor not in self._homes:
             self._homes[tensor] = self._add(self._make_home(tensor, dtype, quantisation))
@@ -178,7 +179,7 @@ class Builder:
         if tensor in self._lines:
             lines = self._lines[tensor].count, self._lines[tensor].length
             size = aligned(rows_bytes(lines, "float16"), ALIGNMENT)
-            # Windows end with whole atoms, behind the last sample.
+            # Windows end with whole atoms, beyond the last sample.
             return Buffer(found.name, 0, size, "rows", tensor, lines, "float16", is_cleared=True)
         quantisation = quantisation or self._stored.get(tensor)
         if not dtype and quantisation is not None and found.dtype in ("int8", "uint8"):
@@ -200,7 +201,7 @@ class Builder:
         size = cube_bytes(shape, dtype) if is_cube else item * found.num_elements
         data = None
         if constant is not None:
-            # Text has no bytes for the NPU; its place is written all the same.
+            # Text has no bytes for the NPU, but gets a place all the same.
             values = np.zeros(max(1, size), np.uint8) if constant.dtype.hasobject else constant
             data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         scale, zero = (quantisation.scale, quantisation.zero_point) if quantisation else (1.0, 0)
@@ -210,40 +211,40 @@ class Builder:
         )  # fmt: skip
 
     def clear_home(self, tensor: int) -> None:
-        """Count on zeros in a tensor's cube where nothing is written."""
+        """Mark a tensor's cube as one whose zeros are relied on where nothing is written."""
         number = self.number_of(tensor)
         self._buffers[number] = replace(self._buffers[number], is_cleared=True)
 
     def number_of(self, tensor: int) -> int:
-        """Number of a tensor's buffer, made if it has none."""
+        """Return the number of a tensor's buffer, made if it has none."""
         self.home(tensor)
         return self._homes[tensor]
 
     def constant(self, name: str, data: np.ndarray, layout: str = "weight") -> Buffer:
-        """A buffer with packed constants."""
+        """Make a buffer with packed constants."""
         raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         dtype = data.dtype.name
         return self._buffers[self._add(Buffer(name, 0, len(raw), layout, dtype=dtype, data=raw))]
 
     def shared(self, name: str, make: Callable[[], np.ndarray]) -> Buffer:
-        """Packed constants that several layers use, made once."""
+        """Return a buffer with packed constants that several layers use, made once."""
         if name not in self._shared:
             self.constant(name, make())
             self._shared[name] = len(self._buffers) - 1
         return self._buffers[self._shared[name]]
 
     def place_rows(self, tensor: int, rows: Buffer) -> tuple[int, Buffer]:
-        """A place for a tensor's rows; its number, and the buffer there. `rows` then knows it."""
+        """Give a tensor's rows a place; return its number and the buffer there, which `rows` then holds."""
         number = self.rows[tensor] = self._add(rows)
         return number, self._buffers[number]
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: str) -> Buffer:
-        """A feature cube that is no graph tensor."""
+        """Make a feature cube for values that are no graph tensor."""
         size = cube_bytes(shape, dtype)
         return self._buffers[self._add(Buffer(name, 0, size, "feature", shape=shape, dtype=dtype))]
 
     def cleared(self, name: str, shape: tuple[int, ...], dtype: str, room: int = 0) -> Buffer:
-        """A feature cube whose zeros are read where nothing is written. room  bytes behind it, zeros too"""
+        """Make a feature cube whose zeros are read where nothing is written. room  bytes of zeros after it"""
         size = cube_bytes(shape, dtype) + room
         made = Buffer(name, 0, size, "feature", shape=shape, dtype=dtype, is_cleared=True)
         return self._buffers[self._add(made)]
@@ -251,7 +252,7 @@ class Builder:
     # --- work ------------------------------------------------------------------------------------------
 
     def begin_layer(self) -> None:
-        """What follows must not start before what was added is done.
+        """Let tasks that follow start only after those added so far are done.
 
         On one core, tasks run in order anyway, so that a chain needs no new start by the driver.
         """
@@ -264,7 +265,8 @@ class Builder:
             self._is_open = False
 
     def needs_table(self, core: int, table: object) -> bool:
-        """Whether the next task of a core must fill its tables with this one; it then counts as filled."""
+        """Return whether the next task of a core must fill its tables with this one; it then counts as
+        filled."""
         needed = self._tables.get(core) is not table
         self._tables[core] = table
         return needed
@@ -272,7 +274,7 @@ class Builder:
     def task(self, node: int, core: int, words: Sequence[Word], enables: int) -> None:
         """Add a task that writes these registers and enables these blocks.
 
-        Raises CannotLower when the layer has too many.
+        Raises CannotLower if the layer has too many tasks.
         """
         if self._most_drafts is not None and len(self._drafts) >= self._most_drafts:
             raise CannotLower(
@@ -312,21 +314,23 @@ class Builder:
         self._hosts.append(HostCall(self._job, node, moved, name, reads, writes))
 
     def _given_bytes(self, buffer: Buffer) -> int:
-        """Bytes of an input as it is given, read to fill rows; of a cube, its conversion is what counts."""
+        """Return the bytes of an input that are read to fill rows; 0 for a cube, whose conversion counts
+        instead."""
         found = self.graph.tensors[buffer.tensor]
         return found.num_elements * numpy_dtype(found.dtype).itemsize if buffer.layout == "rows" else 0
 
     # --- the end ---------------------------------------------------------------------------------------
 
     def place_output(self, tensor: int) -> int:
-        """A buffer for a graph output as the graph has it."""
+        """Make a buffer for a graph output as the graph has it."""
         found = self.graph.tensors[tensor]
         size = max(1, found.num_elements * numpy_dtype(found.dtype).itemsize)
         name = f"{found.name} (output)"
         return self._add(Buffer(name, 0, size, "row-major", tensor, found.shape, found.dtype))
 
     def finish(self, outputs: Mapping[int, int]) -> Compiled:
-        """The program: buffers stay in the order of their addresses. outputs  graph output -> buffer"""
+        """Return the program, with buffers in the order of their addresses. outputs  graph output ->
+        buffer"""
         self._close_job()
         order = sorted(range(len(self._drafts)), key=lambda n: (self._drafts[n].job, self._drafts[n].core, n))
         tasks = [self._task(index, self._drafts[n]) for index, n in enumerate(order)]
@@ -348,7 +352,7 @@ class Builder:
 
 
 def filled_up(values: np.ndarray) -> np.ndarray:
-    """One value a channel, with zeros for the channels that fill up the last group."""
+    """Return one value per channel, with zeros for the channels that fill up the last group."""
     full = np.zeros(aligned(len(values), WRITTEN_CHANNELS), values.dtype)
     full[: len(values)] = values
     return full

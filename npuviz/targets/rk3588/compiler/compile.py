@@ -1,4 +1,4 @@
-"""ONNX graph -> tasks: layer by layer, what the NPU cannot do on the Host."""
+"""Compile an ONNX graph to tasks, layer by layer; the Host runs what the NPU cannot."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -71,7 +71,7 @@ _COMPOSED = frozenset(
         *rows.LOWERINGS.values(),
     )
 )
-"""What makes many tasks of one operator that the NPU has not."""
+"""Lowerings that make many tasks of an operator that the NPU does not have."""
 
 
 def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
@@ -98,7 +98,7 @@ def compile_graph(graph: Graph, spec: RknnSpec, progress: Progress) -> Compiled:
 
 
 _NOT_IN_RUNTIME = ("Swish",)
-"""Activations that ONNX Runtime has no kernel for: in a body they are written out, so that it can follow."""
+"""Activations without a kernel in ONNX Runtime: they are expanded in a body, so that it can compute them."""
 
 
 def _has_body(graph: Graph, node: Node) -> bool:
@@ -107,7 +107,7 @@ def _has_body(graph: Graph, node: Node) -> bool:
 
 
 def _is_known(node: Node) -> bool:
-    """Whether there are operators of this kind on the NPU, or none behind a body: loops stay whole."""
+    """Return whether the NPU has operators of this kind; loops count, so that they stay whole."""
     kind = node.op_type
     if kind in _NOT_IN_RUNTIME:
         return False
@@ -119,7 +119,8 @@ def _is_known(node: Node) -> bool:
 def _compile_as_it_is(
     graph: Graph, spec: RknnSpec, kept: frozenset[str], progress: Progress
 ) -> tuple[Compiled, Collection[int]]:
-    """The program, and heads of layers that the NPU cannot run."""
+    """Compile a graph without expanding nodes; return the program and heads of layers that the NPU cannot
+    run."""
     planner = Planner(graph, kept_nodes(graph, kept), spec)
     layers = planner.layers()
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
@@ -134,7 +135,7 @@ def _compile_as_it_is(
         refused = {head: reason for head, reason in on_host.items() if head not in (moved or {})}
         is_known = len(refused) == len(reasons)
         reasons = refused
-        # The first round knows what every layer takes; each may find more that no lowering can hold.
+        # The first round finds what every layer takes; each may find more layers that no lowering can hold.
         if moved is None:
             moved = weigh(builder, layers, planner, reasons, measured)
             is_known = is_known and not moved
@@ -143,7 +144,7 @@ def _compile_as_it_is(
 
 
 def only_on_host(graph: Graph, nodes: Collection[int]) -> frozenset[int]:
-    """Tensors that only the Host writes and reads, given the nodes that it runs."""
+    """Return the tensors that only the Host writes and reads, given the nodes that it runs."""
     readers = graph.consumers()
     return frozenset(
         tensor.id
@@ -161,9 +162,9 @@ def _compile_layers(
     progress: Progress,
     measured: dict[int, Measured],
 ) -> Compiled:
-    """One program.
+    """Compile layers to one program.
 
-    reasons   head of a layer -> why the Host runs it; what turns out is added
+    reasons   head of a layer -> why the Host runs it; reasons found while lowering are added
     measured  what layers of the NPU take; added
     """
     graph, spec = builder.graph, builder.spec
@@ -200,7 +201,7 @@ def _lower(
     reasons: dict[int, HostReason],
     measured: dict[int, Measured],
 ) -> None:
-    """One layer on the NPU, or its nodes one by one on the Host."""
+    """Lower one layer to the NPU, or its nodes one by one to the Host."""
     try:
         cycles, lower = _lower_best(builder, layer, planner)
     except (CannotLower, ValueError, DoesNotFit, FormatError) as refused:
@@ -217,8 +218,10 @@ def _lower(
 
 
 def _lower_best(builder: Builder, layer: Layer, planner: Planner) -> tuple[int, Lower]:
-    """Add the tasks of a layer: their cycles, and what made them. Where the Host alone would be faster, other
-    ways are tried, and the fastest is taken. Raises why the first did not, where none can."""
+    """Add the tasks of a layer in the fastest way; return their cycles, and the lowering that made them.
+
+    Other ways are tried only if the Host alone would be faster. Raises the first refusal if no way works.
+    """
     host = host_cycles_of(builder.graph, planner, layer, builder.spec)
     mark = builder.mark()
     best: tuple[int, Lower] | None = None
@@ -251,7 +254,7 @@ def _lower_best(builder: Builder, layer: Layer, planner: Planner) -> tuple[int, 
 
 
 def _attempt(builder: Builder, layer: Layer, planner: Planner, lower: Lower) -> int:
-    """Add the tasks of a layer: their cycles."""
+    """Add the tasks of a layer by one lowering; return their cycles."""
     mark = builder.mark()
     builder.begin_layer()
     lower(builder, layer, planner)
@@ -259,7 +262,7 @@ def _attempt(builder: Builder, layer: Layer, planner: Planner, lower: Lower) -> 
 
 
 def _lowerings_of(graph: Graph, layer: Layer) -> list[Lower]:
-    """What may make tasks of a layer, the best first."""
+    """Return the lowerings that may make tasks of a layer, the best first."""
     if layer.normalisation is not None:
         return [lower_normalisation]
     if layer.activation is not None and layer.activation.node is layer.head:
@@ -274,7 +277,8 @@ def _lowerings_of(graph: Graph, layer: Layer) -> list[Lower]:
 def _calls(
     builder: Builder, layer: Layer, planner: Planner, reasons: Mapping[int, HostReason]
 ) -> list[tuple[int, HostReason | None]]:
-    """Nodes of a layer for the Host and why, with the DequantizeLinear nodes that make their inputs float."""
+    """Return the nodes of a layer for the Host and why, with the DequantizeLinear nodes that make their
+    inputs float."""
     graph = builder.graph
     found: list[tuple[int, HostReason | None]] = []
     for number, index in enumerate(sorted(layer.nodes)):

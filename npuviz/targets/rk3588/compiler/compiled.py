@@ -1,4 +1,4 @@
-"""What the compiler and the loader hand to the target."""
+"""Hold what the compiler and the loader hand to the target."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,10 @@ from npuviz.targets.rk3588.tables import Tables
 
 @dataclass(frozen=True)
 class Compiled:
-    """Tables and what people need to read them.
+    """Tables, and what people need to read them.
 
-    memory_map  places of the graph's tensors in DDR; placement  graph node id -> "Core" or "Host"
+    memory_map  places of the graph's tensors in DDR
+    placement   graph node id -> "Core" or "Host"
     """
 
     graph: Graph

@@ -1,4 +1,4 @@
-"""What the DPU does to results, as register values: bias, scale, ReLU, second operand, conversion."""
+"""Express what the DPU does to results as register values: bias, scale, ReLU, second operand, conversion."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from math import frexp
 from npuviz.formats.rk3588.registers import Word, registers, writer
 
 dpu_word, rdma_word = writer("DPU"), writer("DPU_RDMA")
-"""Words of the DPU and of what reads memory for it: (register, field=value ...)."""
+"""Writers of words for the DPU and for its memory reader: (register, field=value ...)."""
 
 ALU_MAX, ALU_MIN, ALU_ADD = 0, 1, 2
 DIVIDE, SUBTRACT = 3, 4
@@ -31,7 +31,7 @@ class Requantisation:
 
 
 def requantisation(factor: float, offset: int = 0) -> Requantisation:
-    """The nearest fixed-point form of a positive factor: a mantissa of 15 bits and a shift.
+    """Return the nearest fixed-point form of a positive factor: a mantissa of 15 bits and a shift.
 
     Raises ValueError for factors that the registers cannot hold.
     """
@@ -51,9 +51,12 @@ def requantisation(factor: float, offset: int = 0) -> Requantisation:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """The second operand of EW: a cube in memory. alu: MULTIPLY or an ALU code; relu: behind it.
+    """The second operand of EW: a cube in memory.
 
-    stride  atoms of a channel surface, 0: one value a channel for all positions; item  bytes of an element
+    alu       MULTIPLY or an ALU code
+    relu      whether a ReLU follows
+    stride    atoms of a channel surface, 0: one value per channel for all positions
+    item      bytes of an element
     offset, scale  e' = (e + offset) * scale; scale 0: taken as it is
     constant  one value for all instead of a cube, as the pipeline holds it
     """
@@ -71,19 +74,20 @@ class Operand:
 _CHANNEL_BYTES: Mapping[str, int] = {
     "bias_address": 4, "main_address": 2, "sum_address": 4, "scale_address": 2
 }  # fmt: skip
-"""Bytes of a channel in what a stage reads beside the main input: sums, factors."""
+"""Bytes per channel of the operands that a stage reads beside the main input: summands and factors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The stages behind CORE or the main reader, in their order; None and 0 leave one out.
+    """The stages after CORE or the main reader, in their order; None and 0 leave one out.
 
-    bias_address  of one value a channel; bias_constant  of all: BS adds them
-    main_address, main_factor  BS multiplies by one value a channel, or by one of 16 bits for all, and
-                  shifts down by main_shift
-    sum_address   BN adds one value a channel; scale_address  BN multiplies by one >> scale_shift
-    negative_only where products are for negative values alone (PReLU): "", "BS" or "BN"
-    relu  in the last of BS and BN that works; limit  ReLU-X as the pipeline holds it
+    bias_address   BS adds one value per channel from here; bias_constant  or one for all
+    main_address, main_factor  BS multiplies by one value per channel, or by one of 16 bits for all, and
+                   shifts down by main_shift
+    sum_address    BN adds one value per channel
+    scale_address  BN multiplies by one value per channel, and shifts down by scale_shift
+    negative_only  stage whose product applies to negative values alone (PReLU): "", "BS" or "BN"
+    relu           in the last of BS and BN that works; limit  ReLU-X as the pipeline holds it
     """
 
     bias_address: int | None = None
@@ -102,18 +106,18 @@ class Stages:
 
     @property
     def reads_memory(self) -> bool:
-        """Whether DPU_RDMA has something to fetch beside the main input."""
+        """Return whether DPU_RDMA has something to fetch beside the main input."""
         places = (self.bias_address, self.main_address, self.sum_address, self.scale_address)
         has_cube = self.operand is not None and self.operand.constant is None
         return has_cube or any(place is not None for place in places)
 
     @property
     def uses_bn(self) -> bool:
-        """Whether BN does something."""
+        """Return whether BN does something."""
         return self.scale_address is not None or self.sum_address is not None
 
     def from_channel(self, channel: int) -> "Stages":
-        """The same for a task that begins at a channel."""
+        """Return the stages for a task that begins at a channel."""
         if not channel:
             return self
         places = {
@@ -125,11 +129,11 @@ class Stages:
 
     @property
     def _limits_in_bn(self) -> bool:
-        # Only behind the factors of BN all channels are of one scale.
+        # Only after the factors of BN all channels have one scale.
         return self.relu and (self.sum_address is not None or (self.limit > 0 and self.uses_bn))
 
     def words(self, *, to_half: bool) -> list[Word]:
-        """Words of the stages that are not bypassed, by the names of the register database."""
+        """Return the words of the stages that are not bypassed, by the names of the register database."""
         found: list[Word] = []
         has_bias = self.bias_address is not None or self.bias_constant != 0
         has_main = self.main_address is not None or self.main_factor != 0
@@ -186,7 +190,7 @@ class Stages:
         ]
 
     def reader_words(self) -> list[Word]:
-        """Words of DPU_RDMA for bias, factors and the second operand.
+        """Return the words of DPU_RDMA for bias, factors and the second operand.
 
         A stage reads either sums or factors from memory here, not both.
         """
@@ -205,7 +209,7 @@ class Stages:
             found.append(rdma_word("ERDMA_CFG", disable=1))
         else:
             size = {1: 1, 2: 2, 4: 3}[self.operand.item]
-            # Mode 0 reads one value a channel. Ref: TRM.
+            # Mode 0 reads one value per channel. Ref: TRM.
             found.append(rdma_word("ERDMA_CFG", data_mode=int(self.operand.stride > 0), data_size=size))
             found.append(rdma_word("EW_BASE_ADDR", address=self.operand.address))
             found.append(rdma_word("EW_SURF_STRIDE", stride=self.operand.stride))
@@ -248,7 +252,7 @@ def _zeros(blocks: tuple[str, ...]) -> tuple[Word, ...]:
 
 
 def with_zeros(words: list[Word], *blocks: str) -> list[Word]:
-    """The words, and zeros for registers of these blocks that they leave as an earlier task had them.
+    """Return the words, and zeros for registers of these blocks that they do not write.
 
     Tables are left alone.
     """

@@ -1,4 +1,4 @@
-"""Tasks of the DPU alone: cubes read, changed by its stages, and written."""
+"""Make tasks of the DPU alone: cubes read, changed by its stages, and written."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -34,16 +34,17 @@ _PRECISIONS = {
     "int32": INT32,
     "float32": FP32,
 }
-"""Ref: TRM: the DPU alone has the two of 32 bits."""
+"""Precision codes. Ref: TRM: only the DPU has those of 32 bits."""
 
 
 def layer_dtype(layer: Layer) -> str:
-    """What the cubes of a layer hold."""
+    """Return the element type of the cubes of a layer."""
     return "int8" if layer.is_quantised else "float16"
 
 
 def cube_of(b: Builder, layer: Layer, stored: Stored) -> Buffer:
-    """The buffer of an input or the output of a layer. Raises CannotLower if it is no cube of its type."""
+    """Return the buffer of an input or the output of a layer. Raises CannotLower if it is no cube of its
+    type."""
     dtype = layer_dtype(layer)
     buffer = b.home(stored.tensor, dtype, stored.quantisation)
     if buffer.layout != "feature" or buffer.dtype != dtype:
@@ -52,7 +53,7 @@ def cube_of(b: Builder, layer: Layer, stored: Stored) -> Buffer:
 
 
 def homes(b: Builder, layer: Layer) -> tuple[Buffer, Buffer]:
-    """Buffers of the first input and the output, both cubes of one size."""
+    """Return the buffers of the first input and the output, both cubes of one size. Raises CannotLower."""
     found = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     if cube_shape(found[0].shape) != cube_shape(found[1].shape):
         raise CannotLower(f"{found[0].shape} and {found[1].shape} do not lie alike in memory")
@@ -69,18 +70,18 @@ def emit(
     alu: int = ALU_ADD,
     table: ActivationTable | None = None,
 ) -> None:
-    """DPU tasks over all rows of all images, shared out to the cores, as many as its registers ask for.
+    """Emit DPU tasks over all rows of all images, shared out to the cores, as many as the registers require.
 
     target  may be of another type; its images may lie further apart than those of the source: a part of
             a larger cube
-    second  a cube as large as the source, or with one position: one value a channel
+    second  a cube as large as the source, or with one position: one value per channel
     stages  from the second operand (address 0 where there is none) to what the DPU does
-    table   to look the results up in
+    table   table in which the results are looked up
     """
     dtype = source.dtype
     images, channels, height, width = cube_shape(source.shape)
     cores = min(b.spec.cores, height)
-    # A quotient of what fills the channels up would be no number; types have atoms of different channels.
+    # Filled-up channels would give quotients that are no numbers; types have atoms of different channels.
     is_exact = alu == DIVIDE or dtype != target.dtype
     size_c = channels if is_exact else aligned(channels, packing(dtype).channels)
     plane = Plane(height * width)
@@ -103,7 +104,7 @@ def emit(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one task takes of an image: size (channels, rows, columns), and where that begins."""
+    """The part of an image that one task takes: size (channels, rows, columns), and where it begins."""
 
     size: tuple[int, int, int]
     channel: int
@@ -111,15 +112,17 @@ class _Part:
     column: int
 
     def inside(self, buffer: Buffer) -> int:
-        """Bytes from where the image of a cube begins."""
+        """Return the bytes from the beginning of an image of a cube to the part."""
         _, _, height, width = cube_shape(buffer.shape)
         surface = self.channel // packing(buffer.dtype).channels
         return ((surface * height + self.row) * width + self.column) * ATOM_BYTES
 
 
 def _parts(size: tuple[int, int, int], cores: int) -> Iterator[tuple[int, _Part]]:
-    """An image as what single tasks can say, each with its core. Rows go apart where columns are cut: what
-    EW reads has no rows."""
+    """Yield parts of an image that single tasks can hold, each with its core.
+
+    If columns are cut, each row is a part: EW's reader has no rows.
+    """
     channels, height, width = size
     columns = list(chunks(0, width, MAX_SIDE))
     rows_at_once = MAX_SIDE if len(columns) == 1 else 1
@@ -132,13 +135,13 @@ def _parts(size: tuple[int, int, int], cores: int) -> Iterator[tuple[int, _Part]
 
 
 def chunks(low: int, high: int, most: int) -> Iterator[tuple[int, int]]:
-    """A range as ranges of at most so many."""
+    """Yield a range as ranges of at most `most`."""
     for begin in range(low, high, most):
         yield begin, min(high, begin + most)
 
 
 def _operand_of(source: Buffer, second: Buffer | None, address: int, part: _Part, alu: int) -> Operand:
-    """What EW reads beside a part of the source. address  where the image of the second cube lies"""
+    """Return what EW reads beside a part of the source. address  where the image of the second cube lies"""
     _, _, height, width = cube_shape(source.shape)
     item = numpy_dtype(source.dtype).itemsize
     if second is None:
@@ -149,7 +152,7 @@ def _operand_of(source: Buffer, second: Buffer | None, address: int, part: _Part
 
 
 def _image_address(second: Buffer | None, image: int) -> int:
-    """Where an operand of an image lies: one image is for all."""
+    """Return the address of an operand for an image; a single image serves all."""
     if second is None:
         return 0
     single = cube_shape(second.shape)[0] == 1
@@ -159,9 +162,9 @@ def _image_address(second: Buffer | None, image: int) -> int:
 def with_table(
     words: list[Word], table: ActivationTable, fills: bool, *, to_half: bool, keeps_operand: bool = False
 ) -> list[Word]:
-    """The words of a task whose results go through a table; `fills` writes its entries, too.
+    """Return the words of a task whose results go through a table; `fills` writes its entries, too.
 
-    keeps_operand  EW joins its operand before it looks up
+    keeps_operand  EW applies its operand before it looks up
     """
     switch = table.switch_words(to_half=to_half)
     if keeps_operand:
@@ -177,7 +180,10 @@ def with_table(
 @dataclass(frozen=True, slots=True)
 class Plane:
     """Atoms between neighbours of a cube in memory: surfaces, rows (0: a row of the task), positions of a
-    row (which only a cube that is written may have apart)."""
+    row.
+
+    Only a cube that is written may have its positions apart.
+    """
 
     surface: int
     row: int = 0
@@ -188,7 +194,9 @@ class Plane:
 class Move:
     """A cube that a task reads from memory and writes elsewhere.
 
-    size  channels, rows, columns; places  addresses; dtypes, source and target  of what is read and written
+    size    channels, rows, columns
+    places  addresses of what is read and written
+    dtypes, source, target  element types and planes of what is read and written
     """
 
     size: tuple[int, int, int]
@@ -199,8 +207,10 @@ class Move:
 
 
 def copy_words(move: Move, stages: Stages) -> list[Word]:
-    """As `move_words`. Where nothing changes 8-bit integers, pairs of them go as one of 16 bits: the DPU
-    takes as long for either."""
+    """Return the words of a copy, as `move_words` does.
+
+    Unchanged 8-bit integers go in pairs as integers of 16 bits, because the DPU takes as long for either.
+    """
     channels, rows, width = move.size
     if move.dtypes == ("int8", "int8") and stages == Stages() and channels % 2 == 0:
         move = replace(move, size=(channels // 2, rows, width), dtypes=("int16", "int16"))
@@ -208,7 +218,8 @@ def copy_words(move: Move, stages: Stages) -> list[Word]:
 
 
 def move_words(move: Move, stages: Stages) -> list[Word]:
-    """Words of a DPU task that reads a cube from memory. Raises FormatError for sizes beyond the fields."""
+    """Return the words of a DPU task that reads a cube from memory. Raises FormatError for sizes beyond the
+    fields."""
     channels, rows, width = move.size
     taken, given = (_PRECISIONS[dtype] for dtype in move.dtypes)
     row = move.source.row or width
@@ -234,7 +245,7 @@ def move_words(move: Move, stages: Stages) -> list[Word]:
         rdma_word("DATA_CUBE_CHANNEL", channels=channels - 1),
         rdma_word("SRC_BASE_ADDR", address=move.places[0]),
         rdma_word("FEATURE_MODE_CFG", in_precision=taken, burst=15, proc_precision=taken, flying=1),
-        # Notches count from the end of what is read to the next.
+        # Notches count from the end of one row or surface read to the next.
         rdma_word("SURF_NOTCH", notch=max(0, move.source.surface - row * (rows - 1) - width)),
         *([rdma_word("SRC_DMA_CFG", line_notch=row - width)] if row != width else []),
     ]
@@ -245,8 +256,11 @@ def move_words(move: Move, stages: Stages) -> list[Word]:
 
 
 def _written_words(move: Move) -> list[Word]:
-    """What the write DMA is told. Positions of a row go apart where it is told one column with the channels
-    of all of them, as in the vendor's Resize tasks (measured)."""
+    """Return the words for the write DMA.
+
+    Positions of a row go apart if the DMA has one column with the channels of all, as in the vendor's Resize
+    tasks (measured).
+    """
     channels, rows, width = move.size
     target = move.target
     row = target.row or width

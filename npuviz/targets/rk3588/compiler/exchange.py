@@ -1,4 +1,4 @@
-"""Tasks that copy a tensor from one layout to another: whole atoms by the DPU, lanes by CORE.
+"""Copy a tensor from one layout to another by tasks: whole atoms by the DPU, lanes by CORE.
 
 A product with ones and zeros takes atoms of one axis as channels and gives back atoms of the other: a
 square of lanes is turned. Rows and surfaces may lie any number of atoms apart at both ends.
@@ -32,7 +32,7 @@ MAX_ROWS = 2047
 MAX_POSITIONS = 8191
 """Rows, columns and notches of the DPU: 13 bits. Ref: XML."""
 MAX_TASKS = 4096
-"""Of one copy; so many take longer than the Host."""
+"""Most tasks of one copy; more take longer than the Host."""
 MAX_SURFACES = 512
 """Surfaces of 16 channels that 13 bits of channels can say."""
 _NO_LOOP = Loop(1, 0, 0)
@@ -40,9 +40,10 @@ _NO_LOOP = Loop(1, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One task of a copy: a part's lanes, and the loops that it walks itself, from a first atom on.
+    """One task of a copy: the lanes of a part, and the loops that the task itself runs, from a first atom on.
 
-    rows  also of an exchange; columns and surfaces  of whole atoms only
+    rows     also of an exchange of lanes
+    columns, surfaces  of whole atoms only
     """
 
     taken: int
@@ -61,15 +62,16 @@ class Copy:
     tasks: tuple[_Task, ...]
 
     def cycles(self, b: Builder) -> float:
-        """About how long it takes."""
+        """Estimate how long the copy takes."""
         elements = max(buffer.size_bytes / numpy_dtype(buffer.dtype).itemsize for buffer in self.ends)
         return len(self.tasks) * b.spec.to_cycles(b.spec.task_ns) + elements / b.spec.output_rate
 
 
 def plan_copy(spec: RknnSpec, source: Buffer, target: Buffer, axes: Sequence[Axis] | None = None) -> Copy:
-    """A copy of all elements in their order. axes  of the source, where they follow in another order
+    """Plan a copy of all elements in their order. axes  of the source, if it goes through them in another
+    order
 
-    Raises CannotLower where axes cut through atoms or lie too far apart, or for more than MAX_TASKS tasks.
+    Raises CannotLower if axes cut through atoms or lie too far apart, or for more than MAX_TASKS tasks.
     """
     return copy_of_axes(spec, (source, target), axes_of(source) if axes is None else axes, axes_of(target))
 
@@ -77,7 +79,8 @@ def plan_copy(spec: RknnSpec, source: Buffer, target: Buffer, axes: Sequence[Axi
 def copy_of_axes(
     spec: RknnSpec, ends: tuple[Buffer, Buffer], taken: Sequence[Axis], given: Sequence[Axis]
 ) -> Copy:
-    """As `plan_copy`, between any axes. taken, given  of the source and the target, in the same order"""
+    """Plan a copy, as `plan_copy` does, between any axes. taken, given  of the source and the target, in the
+    same order"""
     source, target = ends
     if source.dtype != target.dtype:
         raise CannotLower("layouts of different types")
@@ -90,7 +93,7 @@ def copy_of_axes(
 
 
 def emit_copy(b: Builder, node: int, copy: Copy) -> None:
-    """Add the tasks of a copy, shared out to the cores. What follows must begin a layer of its own."""
+    """Add the tasks of a copy, shared out to the cores. The tasks that follow must begin a new layer."""
     held: dict[int, tuple[int, int]] = {}
     for number, task in enumerate(copy.tasks):
         core = number % b.spec.cores
@@ -107,7 +110,8 @@ def emit_copy(b: Builder, node: int, copy: Copy) -> None:
 
 
 def _room(spec: RknnSpec, group: int) -> int:
-    """Bytes of half of CBUF, for the features of an exchange. Raises CannotLower where weights have none."""
+    """Return the bytes of half of CBUF, for the features of an exchange. Raises CannotLower if weights do not
+    fit."""
     kernels = 2 * group
     if kernels * group * ATOM_BYTES > spec.cbuf_banks // 2 * spec.cbuf_bank_bytes:
         raise CannotLower(
@@ -140,7 +144,7 @@ def _tasks(part: Part, room: int) -> list[_Task]:
 
 
 def _walk(loops: Sequence[Loop]) -> tuple[Loop, Loop, Loop]:
-    """Columns, rows and surfaces of a task that keeps atoms whole: its reader goes forward only."""
+    """Return columns, rows and surfaces of a task that keeps atoms whole: its reader goes forward only."""
     columns = max((loop for loop in loops if loop.taken == 1), key=lambda loop: loop.size, default=_NO_LOOP)
     others = [loop for loop in loops if loop is not columns and loop.taken > 0 and loop.given > 0]
     others = sorted(sorted(others, key=lambda loop: -loop.size)[:2], key=lambda loop: loop.taken)
@@ -155,7 +159,7 @@ def _walk(loops: Sequence[Loop]) -> tuple[Loop, Loop, Loop]:
 
 
 def _places(loops: Sequence[Loop]) -> list[tuple[int, int]]:
-    """Where the turns of loops begin at both ends. Raises CannotLower for too many."""
+    """Return where the turns of loops begin at both ends. Raises CannotLower for too many."""
     if prod(loop.size for loop in loops) > MAX_TASKS:
         raise CannotLower(f"more than {MAX_TASKS} tasks that copy a few atoms each")
     return [
@@ -168,7 +172,7 @@ def _places(loops: Sequence[Loop]) -> list[tuple[int, int]]:
 
 
 def _chunks(taken: int, given: int, loop: Loop, most: int) -> list[tuple[int, int, Loop]]:
-    """A loop in pieces of at most `most` turns, and where each begins."""
+    """Return a loop in pieces of at most `most` turns, and where each begins."""
     count = -(-loop.size // most)
     edges = [loop.size * number // count for number in range(count + 1)]
     return [
@@ -198,7 +202,8 @@ def _atom_words(ends: tuple[Buffer, Buffer], task: _Task) -> list[Word]:
 
 
 def _lane_words(b: Builder, ends: tuple[Buffer, Buffer], task: _Task, *, stays: bool) -> list[Word]:
-    """A convolution of one column. stays  the weights of the task before are these, too"""
+    """Return the words of a convolution of one column. stays  whether the weights of the task before are the
+    same"""
     assert task.lanes is not None
     (source, _), (lane, column), rows = ends, task.lanes, task.rows
     dtype = source.dtype
@@ -232,7 +237,7 @@ def _lane_words(b: Builder, ends: tuple[Buffer, Buffer], task: _Task, *, stays: 
 
 
 def _turning(sizes: tuple[int, int], dtype: str) -> np.ndarray:
-    """Packed weights that give lane a of surface b as lane b of surface a. sizes  of a and b"""
+    """Return packed weights that give lane a of surface b as lane b of surface a. sizes  of a and b"""
     group = packing(dtype)
     lanes, columns = sizes
     weights = np.zeros((lanes, group.channels, columns, group.channels), numpy_dtype(dtype))

@@ -1,4 +1,4 @@
-"""What the Host reads and writes: rows that the NPU makes of cubes, where its copies are faster."""
+"""Add the calls of the Host, with copies that make rows of the NPU's cubes if these copies are faster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,9 +16,10 @@ from npuviz.targets.rk3588.task.host_cost import conversion_ns
 def run_on_host(
     b: Builder, calls: Sequence[tuple[int, HostReason | None]], also_read: Sequence[int] = ()
 ) -> None:
-    """Add graph nodes that the Host runs one behind the other, with copies for all of them before and behind.
+    """Add graph nodes that the Host runs one after the other, with copies for all of them before and after.
 
-    calls  nodes and why; also_read  tensors that it reads after them
+    calls      nodes and why
+    also_read  tensors that the Host reads after them
     """
     made: set[int] = set()
     for node, _ in calls:
@@ -51,7 +52,7 @@ def take_inputs(b: Builder, tensors: Sequence[int]) -> None:
 
 
 def give_outputs(b: Builder, places: Mapping[int, int]) -> None:
-    """Add the calls that take graph outputs to buffers, behind the copies for all of them."""
+    """Add the calls that write graph outputs to buffers, after the copies for all of them."""
     taken = {tensor: _read(b, tensor, -1) for tensor in places}
     for tensor, place in places.items():
         b.convert(f"output {b.graph.tensors[tensor].name}", (taken[tensor],), (place,))
@@ -63,7 +64,7 @@ def _finish(b: Builder, copies: Sequence[tuple[int, Copy]]) -> None:
 
 
 def _read(b: Builder, tensor: int, node: int) -> int:
-    """The buffer from which the Host takes a tensor; rows are written first, unless they exist."""
+    """Return the buffer from which the Host reads a tensor; rows are written first, unless they exist."""
     number = b.number_of(tensor)
     home = b.buffer(number)
     held = b.rows.get(tensor)
@@ -80,7 +81,7 @@ def _read(b: Builder, tensor: int, node: int) -> int:
 
 
 def _written(b: Builder, tensor: int) -> tuple[int, Copy | None]:
-    """The buffer into which the Host puts a tensor, and the copy that follows."""
+    """Return the buffer into which the Host writes a tensor, and the copy that follows, None without one."""
     number = b.number_of(tensor)
     home = b.buffer(number)
     rows = _rows(home)
@@ -92,7 +93,7 @@ def _written(b: Builder, tensor: int) -> tuple[int, Copy | None]:
 
 
 def _rows(home: Buffer) -> Buffer | None:
-    """A cube's tensor as rows, without a place."""
+    """Return a cube's tensor as a buffer of rows, without a place; None for other layouts."""
     if home.layout != "feature":
         return None
     shape = rows_shape(home.shape)
@@ -101,7 +102,8 @@ def _rows(home: Buffer) -> Buffer | None:
 
 
 def conversion_cycles(b: Builder, tensor: int) -> int:
-    """What a tensor takes from the NPU's layout to rows that the Host reads, by whom it is faster."""
+    """Return the cycles in which a tensor comes from the NPU's layout to rows that the Host reads, in the
+    faster way."""
     home = b.home(tensor)
     rows = _rows(home)
     if rows is None:
@@ -111,7 +113,7 @@ def conversion_cycles(b: Builder, tensor: int) -> int:
 
 
 def _faster(b: Builder, source: Buffer, target: Buffer) -> Copy | None:
-    """A copy by the NPU, None where there is none or the Host converts faster."""
+    """Return a copy by the NPU, None if there is none or the Host converts faster."""
     try:
         copy = plan_copy(b.spec, source, target)
     except (CannotLower, DoesNotFit, FormatError, ValueError):

@@ -1,4 +1,4 @@
-"""What stays on the Host: large LSTMs of 8 bits, and what hangs on digits that fp16 has not."""
+"""Decide what stays on the Host: large LSTMs of 8 bits, and operators that need more digits than fp16 has."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,8 @@ DYNAMIC_LSTM = "DynamicQuantizeLSTM"
 
 
 def dynamic_lstm_reason(graph: Graph, node: Node, spec: RknnSpec) -> HostReason:
-    """With the times of one step of one direction: the NPU would read its weights in fp16, from DDR."""
+    """Return why a DynamicQuantizeLSTM stays on the Host, with times of one step: the NPU reads weights from
+    DDR."""
     shape = graph.tensors[node.inputs[2]].shape
     weights = math.prod(shape[1:])
     npu = 2 * weights / spec.bytes_per_cycle * 1e9 / spec.npu_hz
@@ -24,19 +25,21 @@ def dynamic_lstm_reason(graph: Graph, node: Node, spec: RknnSpec) -> HostReason:
 
 
 _INTO_ROUND = frozenset((*PAIRS, "Clip", "ReduceMax", "ReduceMin"))
-"""Operators through which a rounded number is followed back."""
+"""Operators through which an error reaches a Round."""
 _NAN_MAKERS = frozenset(
     ("Acos", "Acosh", "Asin", "Atanh", "Div", "Log", "LogSoftmax", "Pow", "Reciprocal", "Softmax", "Sqrt")
 )
 _MOVES = ("Concat", "Expand", "Gather", "Slice", "Split", "Tile", "Transpose")
 _HANDS_ON = frozenset((*PAIRS, *VIEWS, *_MOVES, "Abs", "Cast", "Clip", "Exp", "Neg"))
-"""Operators that hand a NaN on."""
+"""Operators whose result is NaN if an operand is."""
 
 
 def hangs_on_digits(graph: Graph, readers: Mapping[int, Sequence[int]], node: Node) -> bool:
-    """Whether a Round reads what a node makes, through sums, products and limits: an error of fp16 becomes a
-    whole step. Or whether it is a Where one of whose sides may be NaN where it is not chosen: EW's minimum
-    and maximum with a NaN are NaN, so that the choice would let it through.
+    """Return whether the errors or NaN of fp16 would change a node's result as a whole.
+
+    That is so if a Round reads the result, through sums, products and limits: an error becomes a whole step.
+    It is so for a Where with a side that may be NaN where it is not chosen: EW's minimum and maximum with a
+    NaN are NaN, so that the choice would let it through.
 
     readers  of each tensor
     """
@@ -54,7 +57,7 @@ def hangs_on_digits(graph: Graph, readers: Mapping[int, Sequence[int]], node: No
 
 
 def _may_be_nan(graph: Graph, tensor: int) -> bool:
-    """Whether some operator before a tensor makes NaN of numbers."""
+    """Return whether some operator before a tensor makes NaN of numbers."""
     waiting, seen = [tensor], set[int]()
     while waiting:
         here = waiting.pop()

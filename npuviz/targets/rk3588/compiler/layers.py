@@ -1,4 +1,4 @@
-"""Groups graph nodes into layers: an operator, what is fused behind it, and how its tensors are stored."""
+"""Group graph nodes into layers: an operator, what is fused with it, and how its tensors are stored."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,14 +36,14 @@ from npuviz.targets.rk3588.spec import RknnSpec
 
 _REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin")
 MOST_STEPS = 2
-"""Of a result, by which it may differ where a table takes sums that the model rounds to 8 bits before."""
+"""Most steps by which a result may differ if a table takes sums that the model rounds to 8 bits."""
 _TIMES_ITSELF = {"Sigmoid": "Silu", "HardSigmoid": "HardSwish"}
-"""x * f(x) that has a name of its own."""
+"""Operator f -> the name of x * f(x)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A tensor as a layer reads or writes it: where it is stored, how it is scaled (None: fp16)."""
+    """A tensor as a layer reads or writes it: where it is stored, and how it is scaled (None: fp16)."""
 
     tensor: int
     quantisation: Quantisation | None = None
@@ -53,9 +53,9 @@ class Stored:
 class Activation:
     """An activation function of a graph: `function` is an operator type, or "Silu" for two nodes.
 
-    node  that has the attributes; nodes  all it stands for; output  tensor behind the last
-    taken  how the 8-bit tensor before it is scaled, where the head's sums go into the table unrounded
-    chain  what a chain of nodes makes of real values, where it is none of the named functions
+    node   with the attributes; nodes  all that it stands for; output  tensor after the last
+    taken  how the 8-bit tensor before it is scaled, if the head's sums go into the table unrounded
+    chain  function of real values of a chain of nodes that is none of the named functions
     """
 
     function: str
@@ -70,10 +70,10 @@ class Activation:
 class Layer:
     """One operator on the NPU, or one node for the Host.
 
-    nodes       graph nodes that it covers, head first; inputs  activations in the head's order
-    activation  fused behind the head, the head itself if it is one, or None
-    is_host     nothing was recognised; others  outputs of the head behind the first
-    normalisation  what the nodes together are, where they are one
+    nodes     graph nodes that it covers, head first; inputs  activations in the head's order
+    activation  fused after the head, the head itself if it is one, or None
+    is_host   whether nothing was recognised; others  outputs of the head after the first
+    normalisation  the normalisation that the nodes form together, if they do
     """
 
     head: Node
@@ -92,13 +92,13 @@ class Layer:
 
     @property
     def sums(self) -> Quantisation | None:
-        """How the head's results are scaled: before its table, where it has one."""
+        """How the head's results are scaled: before its table, if it has one."""
         taken = self.activation.taken if self.activation is not None else None
         return taken or self.output.quantisation
 
 
 def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None:
-    """What a Relu (inf) or a Clip from 0 on limits its results to, None for what is neither."""
+    """Return the limit of a Relu (inf) or of a Clip from 0 on, None for other nodes."""
     if node.op_type == "Relu":
         return math.inf
     if node.op_type != "Clip":
@@ -116,10 +116,10 @@ def upper_limit(constants: Mapping[int, np.ndarray], node: Node) -> float | None
 
 
 class Planner:
-    """Decides layer by layer, in graph order.
+    """Decide layer by layer, in graph order, what the NPU runs.
 
-    kept  nodes that the Host computes in fp32; spec  rates, where one way is faster than another
-    matrices  of `dense` by node, so that they are found once
+    kept  nodes that the Host computes in fp32; spec  rates, if one way is faster than another
+    matrices  matrices of `dense` by node, so that they are found once
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class Planner:
         self.matrices: dict[int, Any] = {}
 
     def layers(self) -> list[Layer]:
-        """All layers in an order in which they can run; nodes that a layer covers are not repeated.
+        """Return all layers in an order in which they can run; nodes that a layer covers are not repeated.
 
-        DequantizeLinear nodes of constants and of tensors that only NPU layers read vanish: a node is
-        kept for the Host only if somebody there, or the graph's output, needs its float tensor.
+        DequantizeLinear nodes of constants and of tensors that only NPU layers read vanish: a node is kept
+        for the Host only if a Host node, or the graph's output, needs its float tensor.
         """
         covered: set[int] = set()
         found: list[Layer] = []
@@ -153,7 +153,7 @@ class Planner:
         return self._with_floats(found, covered)
 
     def is_activation(self, node: Node) -> bool:
-        """Whether the NPU has the operator as an activation, and may compute it."""
+        """Return whether the NPU has the operator as an activation, and may compute it."""
         if node.id in self._kept:
             return False
         if node.op_type in LIMITS:
@@ -161,11 +161,11 @@ class Planner:
         return activation_function(node.op_type, attributes_of(node)) is not None
 
     def is_constant(self, tensor: int) -> bool:
-        """Whether a tensor is known before the program runs; a missing one is."""
+        """Return whether a tensor is known before the program runs; an omitted one is."""
         return tensor < 0 or tensor in self.graph.constants or tensor in self.quantised.constants
 
     def reason_for_host(self, node: Node) -> HostReason:
-        """Why a node that is no layer is none."""
+        """Return why a node does not become a layer of the NPU."""
         if node.id in self._kept:
             return HostReason("keep_fp32 names it, and the NPU stores fp16", change="take it off keep_fp32")
         if self._is_empty(node):
@@ -190,7 +190,7 @@ class Planner:
     # --- what belongs together -----------------------------------------------------------------------
 
     def _is_read_through(self, node: Node) -> bool:
-        """A DequantizeLinear whose readers may take the stored integers instead."""
+        """Return whether this is a DequantizeLinear whose readers may take the stored integers instead."""
         output = node.outputs[0] if node.outputs else -1
         return output in self.quantised.sources or output in self.quantised.constants
 
@@ -217,15 +217,15 @@ class Planner:
         )
 
     def _is_empty(self, node: Node) -> bool:
-        """Whether a node has a tensor without elements; an empty constant is an input that is left out."""
+        """Return whether a node has a tensor without elements; an empty constant counts as left out."""
         names = [tensor for tensor in node.inputs if not self.is_constant(tensor)]
         found = [self.graph.tensors[tensor] for tensor in (*names, *node.outputs) if tensor >= 0]
         return any(tensor.num_elements == 0 for tensor in found)
 
     def _cancels(self, node: Node) -> bool:
-        """Whether a Sub takes a reduction off its own tensor, which the NPU did not make: leading digits go,
-        and fp16 would have rounded those behind them away before. So does the reduction, which would have the
-        tensor stored as fp16, and so does a Softmax."""
+        """Return whether fp16 would lose what is left: a Sub takes a reduction off its own tensor, made by
+        the Host. Leading digits cancel, and fp16 has rounded away those after them. The reduction, which
+        would have the tensor stored as fp16, stays on the Host, too, and so does a Softmax."""
         if node.op_type in ("Softmax", "LogSoftmax"):
             return self._is_exact(node.inputs[0])
         if node.op_type in _REDUCTIONS:
@@ -243,12 +243,12 @@ class Planner:
         return self._is_exact(whole.id)
 
     def _is_exact(self, tensor: int) -> bool:
-        """Whether a tensor comes from the Host, in fp32."""
+        """Return whether a tensor comes from the Host, in fp32."""
         producer = self.graph.tensors[tensor].producer
         return producer < 0 or producer in self._left
 
     def _activations(self, node: Node) -> list[int]:
-        """Inputs of an operator of the NPU that are no constants; none if it cannot be one."""
+        """Return the inputs of an operator of the NPU that are no constants; none if it cannot be one."""
         kind, names = node.op_type, node.inputs
         if kind in (*PRODUCTS, *PAIRS, *LOGIC):
             operands = [tensor for tensor in names if not self.is_constant(tensor)]
@@ -268,7 +268,7 @@ class Planner:
         return [] if any(self.is_constant(tensor) for tensor in operands) else list(operands)
 
     def _is_small(self, operands: list[int], node: Node) -> bool:
-        """Whether a matrix over all elements may be."""
+        """Return whether a matrix over all elements is small enough."""
         taken, given = (
             sum(self.graph.tensors[tensor].num_elements for tensor in tensors if tensor >= 0)
             for tensors in (operands, node.outputs)
@@ -276,7 +276,7 @@ class Planner:
         return matrix_fits(self._spec, taken, given)
 
     def _activation(self, tensor: int) -> Activation | None:
-        """The activation that alone reads a float tensor, None where there is none."""
+        """Return the only activation that reads a float tensor, None if there is none."""
         readers = self._consumers[tensor]
         if tensor in self.graph.outputs:
             return None
@@ -291,7 +291,7 @@ class Planner:
         return None
 
     def _times_itself(self, node: Node) -> Activation | None:
-        """x * f(x) from the node of f on, in floats or with integers in between."""
+        """Return x * f(x) from the node of f on, maybe with integers in between; None if none."""
         name = _TIMES_ITSELF.get(node.op_type)
         if name is None or node.outputs[0] in self.graph.outputs:
             return None
@@ -319,7 +319,7 @@ class Planner:
         return self.graph.nodes[readers[0]]
 
     def _body(self, node: Node, may_look_up: bool) -> tuple[tuple[int, ...], Activation | None, int]:
-        """Nodes of an operator with its activation, the activation, and the tensor behind them."""
+        """Return an operator's nodes with its activation, the activation, and the tensor after them."""
         if self.is_activation(node):
             found = self._times_itself(node) or Activation(node.op_type, node, (node.id,), node.outputs[0])
             return found.nodes, found, found.output
@@ -329,7 +329,7 @@ class Planner:
         return (node.id, *behind.nodes), behind, behind.output
 
     def _quantised(self, node: Node, operands: list[int]) -> Layer | None:
-        """The operator in int8: all its activations are, and its result is made so."""
+        """Return the operator as an int8 layer, if its activations and its result are int8; else None."""
         if node.op_type in PRODUCTS and len(operands) > 1:
             return None
         inputs: list[Stored] = []
@@ -357,14 +357,14 @@ class Planner:
         return Layer(node, tuple(covered), tuple(inputs), output, activation, others=tuple(others))
 
     def _chained(self, node: Node) -> tuple[tuple[int, ...], Activation, int] | None:
-        """A chain that begins with a node, as `_body`."""
+        """Return a chain that begins with a node, as `_body` does."""
         chain = self._chains.from_node(node)
         if chain is None:
             return None
         return chain.nodes, _activation_of(chain), chain.made
 
     def _looked_up(self, node: Node) -> tuple[tuple[int, ...], Activation, int] | None:
-        """A product in int8 whose sums go straight into a table: as `_body`, over the tensor in between."""
+        """Return a product in int8 whose sums go directly into a table, as `_body` does."""
         between = self.quantised.targets.get(node.outputs[0])
         back = self._only_reader(between.outputs[0]) if between is not None else None
         if node.op_type not in PRODUCTS or between is None or back is None:
@@ -385,8 +385,7 @@ class Planner:
         return nodes, replace(found, taken=taken), found.output
 
     def _gains(self, product: Node) -> bool:
-        """Whether a table behind a product is faster than one on its own, which kernels that fill up the last
-        group do not pass through."""
+        """Return whether a table after a product beats one of its own, which skips filled-up kernels."""
         shape = self.graph.tensors[product.outputs[0]].shape
         channels = shape[1] if len(shape) > 2 else shape[len(shape) - 1]
         is_depthwise = product.op_type == "Conv" and attributes_of(product).integer("group") == channels > 1
@@ -396,7 +395,7 @@ class Planner:
         return filled * table <= filled * plain + channels * table
 
     def _steps_off(self, activation: Activation, taken: Quantisation, out: Quantisation) -> float:
-        """How many steps of its result an activation of unrounded numbers is off at most."""
+        """Return how many steps of its result an activation of unrounded numbers is off at most."""
         if activation.chain is not None:
             return most_steps_between(activation.chain, taken, out)
         exact = (np.arange(-128, 127, 1 / 16) - taken.zero_point) * taken.scale
@@ -415,7 +414,7 @@ class Planner:
         return float(np.abs(out.rounded(whole.function(exact)) - out.rounded(made)).max()) / out.scale
 
     def _conversion(self, node: Node) -> Layer | None:
-        """A QuantizeLinear or DequantizeLinear of its own: between fp16 and int8."""
+        """Return a layer for a single QuantizeLinear or DequantizeLinear between fp16 and int8."""
         scaled = quantisation_of(self.graph.constants, node)
         ends = Stored(node.inputs[0]), Stored(node.outputs[0])
         is_down = node.op_type == "QuantizeLinear"
@@ -432,7 +431,7 @@ class Planner:
         return Layer(node, (node.id,), (Stored(ends[0].tensor, scaled),), ends[1])
 
     def _half(self, node: Node, operands: list[int]) -> Layer | None:
-        """The operator in fp16."""
+        """Return the operator as a layer in fp16."""
         if not self._is_of_floats(operands, taken=node.op_type in (*LOGIC, "Cast")):
             return None
         inputs = tuple(Stored(tensor) for tensor in operands)
@@ -449,12 +448,12 @@ class Planner:
         return Layer(node, nodes, inputs, Stored(made), activation, others=others)
 
     def _is_of_floats(self, tensors: Sequence[int], *, taken: bool) -> bool:
-        """Whether all tensors are stored as fp16. taken: booleans, too, as 0 and 1"""
+        """Return whether all tensors are stored as fp16. taken: booleans, too, as 0 and 1"""
         kinds = ("float32", "float16", "bool") if taken else ("float32", "float16")
         return all(self.graph.tensors[tensor].dtype in kinds for tensor in tensors)
 
     def _moved(self, node: Node, operands: list[int]) -> Layer | None:
-        """An operator that moves 8-bit tensors of one scale, with no conversions around it."""
+        """Return a layer for an operator that moves 8-bit tensors of one scale without conversions."""
         tensors = [tensor for tensor in (*operands, *node.outputs) if tensor >= 0]
         scales = {self.quantised.stored.get(tensor) for tensor in tensors}
         if node.op_type not in MOVES or len(scales) != 1 or None in scales:
@@ -466,7 +465,7 @@ class Planner:
         return Layer(node, (node.id,), tuple(stored[: len(operands)]), ends[0], others=tuple(ends[1:]))
 
     def _with_floats(self, layers: list[Layer], covered: set[int]) -> list[Layer]:
-        """Put back the DequantizeLinear nodes whose float tensors somebody reads."""
+        """Put back the DequantizeLinear nodes whose float tensors are read."""
         needed = set(self.graph.outputs)
         for layer in layers:
             if layer.is_host:
@@ -492,7 +491,7 @@ def _is_hard_swish(node: Node) -> bool:
 
 
 def _may_follow(head: str, function: str, may_look_up: bool) -> bool:
-    """Whether the tasks of an operator can end with an activation."""
+    """Return whether the tasks of an operator can end with an activation."""
     if head in PRODUCTS:
         return function in LIMITS or may_look_up
     return head in (*PAIRS, "BatchNormalization") and function == "Relu"

@@ -1,4 +1,4 @@
-"""Signals of one channel lie as lines, 8 samples to an atom, where long windows are taken of them."""
+"""Lay out signals of one channel as lines, 8 samples per atom, if long windows are taken of them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,19 @@ from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
 
 FEWEST_TAPS = 16
-"""Shorter windows are fetched as a cube of one channel: half of an atom of samples is not used anyway."""
+"""Fewest taps of a window along lines. Shorter windows are fetched as a cube of one channel: half of an atom
+of samples is not used anyway."""
 SAMPLES = 8
-"""Of an atom in fp16."""
+"""Samples of an atom in fp16."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineWindow:
     """Windows along a line. A group of outputs is one position: its windows begin at a whole atom.
 
-    count   outputs; taps, stride, dilation  of their windows, in samples
-    phases  outputs of a group
+    count    outputs
+    taps, stride, dilation  of their windows, in samples
+    phases   outputs of a group
     """
 
     count: int
@@ -30,7 +32,7 @@ class LineWindow:
 
     @property
     def groups(self) -> int:
-        """Positions."""
+        """Number of groups, each one position."""
         return -(-self.count // self.phases)
 
     @property
@@ -40,13 +42,13 @@ class LineWindow:
 
     @property
     def atoms(self) -> int:
-        """That a group reads."""
+        """Atoms that a group reads."""
         reach = (self.taps - 1) * self.dilation + 1 + self.stride * (self.phases - 1)
         return -(-reach // SAMPLES)
 
 
 def line_window(graph: Graph, node: Node) -> LineWindow | None:
-    """How a Conv walks along lines, None if it does not: one channel, no padding, a long window."""
+    """Return how a Conv walks along lines, None if it does not: one channel, no padding, a long window."""
     if node.op_type != "Conv" or node.inputs[1] not in graph.constants:
         return None
     taken, kernel = (graph.tensors[tensor].shape for tensor in node.inputs[:2])
@@ -70,13 +72,13 @@ def line_window(graph: Graph, node: Node) -> LineWindow | None:
 
 
 def pads_by_moves(graph: Graph, readers: Mapping[int, Sequence[int]], node: Node) -> bool:
-    """Whether a node is a Pad that fills in one number, and makes no line: that is filled by the Host."""
+    """Return whether a node is a Pad that fills in one number and makes no line: the Host fills lines."""
     mode = attributes_of(node).text("mode", "constant") if node.op_type == "Pad" else ""
     return mode == "constant" and not _feeds_lines(graph, readers, node)
 
 
 def _feeds_lines(graph: Graph, readers: Mapping[int, Sequence[int]], node: Node) -> bool:
-    """Whether somebody takes windows along lines of what a node makes, be it behind a change of its shape."""
+    """Return whether windows along lines are taken of what a node makes, even after a change of its shape."""
     for number in readers[node.outputs[0]]:
         reader = graph.nodes[number]
         if line_window(graph, reader) is not None:
@@ -88,7 +90,8 @@ def _feeds_lines(graph: Graph, readers: Mapping[int, Sequence[int]], node: Node)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """How a tensor lies as lines: their number and samples; room  bytes behind the last that windows read"""
+    """How a tensor lies as lines: their number and samples; room  bytes that windows read after the last
+    one"""
 
     count: int
     length: int
@@ -96,11 +99,12 @@ class Line:
 
 
 def tensors_of_lines(graph: Graph, on_host: Collection[int]) -> Mapping[int, Line]:
-    """Tensors that lie as lines.
+    """Return the tensors that lie as lines.
 
     on_host  nodes that the Host runs: it fills a line as well as a cube
-    A tensor is a line if all who read it take windows along it, also behind a change of its shape, and if who
-    makes it can; or if it is made as one.
+
+    A tensor is a line if all its readers take windows along it, even after a change of its shape, and if its
+    maker can write one; or if it is made as one.
     """
     readers = graph.consumers()
     wanted: dict[int, Line] = {}
@@ -127,14 +131,14 @@ def tensors_of_lines(graph: Graph, on_host: Collection[int]) -> Mapping[int, Lin
 
 
 def _backwards(graph: Graph) -> list[int]:
-    """Tensors of floats, each before what it is made of."""
+    """Return the tensors of floats, each before those that it is made of."""
     made = [tensor for node in graph.nodes for tensor in node.outputs if tensor >= 0]
     order = [*graph.inputs, *made][::-1]
     return [tensor for tensor in order if graph.tensors[tensor].dtype in ("float32", "float16")]
 
 
 def _wanted(graph: Graph, node: Node, wanted: Mapping[int, Line], on_host: Collection[int]) -> Line | None:
-    """How a node wants its first input, None if not as lines."""
+    """Return the lines that a node wants its first input as, None for no lines."""
     if node.id in on_host:
         return None
     if node.op_type in VIEWS:

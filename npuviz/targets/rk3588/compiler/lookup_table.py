@@ -1,7 +1,7 @@
-"""Activations as the two tables of the DPU: entries, limits and slopes of one function.
+"""Turn activations into the two tables of the DPU: entries, limits and slopes of one function.
 
-LE holds the lower half of a domain and LO the upper half, 513 entries each (Ref: ALLB; two tables with
-hits and slopes outside, NVDLA). A task fills them once for its core; they stay for the tasks behind it.
+LE holds the lower half of a domain and LO the upper half, 513 entries each (Ref: ALLB; two tables with hits
+and slopes outside, NVDLA). A task fills them once for its core; they stay for later tasks.
 """
 
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from npuviz.targets.rk3588.compiler.dpu import Requantisation, dpu_word, requant
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 
 Function = Callable[[np.ndarray], np.ndarray]
-"""Takes and returns float64 arrays."""
+"""A function that takes and returns float64 arrays."""
 
 INTERVALS = 512
-"""Of one table; it has one entry more."""
+"""Intervals of one table, which has one entry more."""
 SELECT = 5
 """Bits of an integer between two entries. Ref: ALLB: 5 over 16384 values."""
 SPAN = 2 * INTERVALS << SELECT
 """Integers that both tables cover together."""
 LARGEST = 32000
-"""Of an entry: some room is left below 2^15 for slopes outside."""
+"""Largest entry: some room is left below 2^15 for slopes outside."""
 _ENTRY_OFFSETS = frozenset(dpu_word(name).offset for name in ("LUT_ACCESS_CFG", "LUT_ACCESS_DATA"))
 INPUT_FACTOR = 128
 """Table units of one step of int8: 255 steps are a little less than the whole table."""
@@ -34,10 +34,10 @@ INPUT_FACTOR = 128
 class ActivationTable:
     """Words and numbers of one function.
 
-    fill    words that write both tables, limits and slopes; they may stand anywhere in a stream
-    unit    real value of 1 where the table begins: the accumulator must be brought to it (1.0: floats)
-    bias_constant, main_factor  of BS, for a task on its own that reads int8 (fill 0 and 0 otherwise)
-    out     of OUT_CVT; minus_exponent  of OUT_CVT_SHIFT, for floats
+    fill  words that write both tables, limits and slopes; they may stand anywhere in a stream
+    unit  real value of 1 at the table's input: the accumulator must be brought to it (1.0: floats)
+    bias_constant, main_factor  of BS, for a table task that reads int8 (0 and 0 otherwise)
+    out   of OUT_CVT; minus_exponent  of OUT_CVT_SHIFT, for floats
     """
 
     fill: tuple[Word, ...]
@@ -49,7 +49,8 @@ class ActivationTable:
 
     @cached_property
     def limits(self) -> tuple[Word, ...]:
-        """The words of `fill` that write no entries: what a task needs whose core has them already."""
+        """Words of `fill` that write no entries: those that a task needs if its core has the entries
+        already."""
         return tuple(word for word in self.fill if word.offset not in _ENTRY_OFFSETS)
 
     @cached_property
@@ -58,7 +59,8 @@ class ActivationTable:
         return frozenset((word.target, word.offset) for word in self.fill)
 
     def switch_words(self, *, to_half: bool) -> tuple[Word, ...]:
-        """EW that only looks up, and the output convert: to stand behind the words of the stages."""
+        """Return the words for EW to only look up, and for the output convert; they follow the words of the
+        stages."""
         return (
             dpu_word("EW_CFG", relu_bypass=1, convert_bypass=1, lut_bypass=0, op_bypass=1),
             dpu_word("OUT_CVT_OFFSET", offset=self.out.offset),
@@ -68,14 +70,14 @@ class ActivationTable:
 
 
 def stand_alone_table(function: Function, source: Quantisation, target: Quantisation) -> ActivationTable:
-    """The table of a task that reads an int8 cube: it covers all 256 inputs, each of them an entry."""
+    """Return the table of a task that reads an int8 cube: it covers all 256 inputs, each of them an entry."""
     low = (-128 - source.zero_point) * INPUT_FACTOR
     unit = source.scale / INPUT_FACTOR
     points = (low + np.arange(2 * INTERVALS + 1) * (1 << SELECT)) * unit
-    # What the output cannot hold needs no precise entries.
+    # Values that the output cannot hold need no precise entries.
     reach = [(limit - target.zero_point) * target.scale for limit in (-130, 129)]
     values = np.clip(function(points), reach[0], reach[1])
-    # Slopes outside saturate at the largest entry: it must be as large as what the output can hold there.
+    # Slopes outside saturate at the largest entry, which must reach what the output can hold there.
     outer = np.array([2 * points[0] - points[-1], 2 * points[-1] - points[0]])
     widest = np.clip(function(outer), reach[0], reach[1])
     peak = max(float(np.abs(values).max()), float(np.abs(widest).max()), target.scale)
@@ -88,7 +90,7 @@ def stand_alone_table(function: Function, source: Quantisation, target: Quantisa
 
 
 def half_table(function: Function, low: int, high: int) -> ActivationTable:
-    """The table of the fp16 pipeline; `high - low` is a power of two, at least 2.
+    """Return the table of the fp16 pipeline; `high - low` is a power of two, at least 2.
 
     Raises ValueError otherwise. The factors of BS and BN are 1: the table takes real values.
     """
@@ -108,8 +110,10 @@ def half_table(function: Function, low: int, high: int) -> ActivationTable:
 
 
 def _far_slopes(function: Function, low: float, high: float) -> tuple[float, float]:
-    """How steep the function is far below and above its domain, where it is as good as straight: what levels
-    off goes on level. Values of fp16 may be much further out than a domain is wide."""
+    """Return the slopes of a function far below and above its domain, where it is nearly straight.
+
+    A function that levels off continues level. Values of fp16 may be much further out than a domain is wide.
+    """
     width = high - low
     below = function(np.array([low - 4 * width, low - 3 * width]))
     above = function(np.array([high + 3 * width, high + 4 * width]))
@@ -117,7 +121,7 @@ def _far_slopes(function: Function, low: float, high: float) -> tuple[float, flo
 
 
 def _outer_slopes(function: Function, low: float, high: float) -> tuple[float, float]:
-    """How steep the function is below and above its domain, over a distance as wide as that."""
+    """Return the slopes of a function below and above its domain, over a distance as wide as the domain."""
     width = high - low
     below, above = function(np.array([low - width, low])), function(np.array([high, high + width]))
     return float(below[1] - below[0]) / width, float(above[1] - above[0]) / width
@@ -126,7 +130,7 @@ def _outer_slopes(function: Function, low: float, high: float) -> tuple[float, f
 def _fill(
     entries: np.ndarray, limits: tuple[int, int, int], select: int, slopes: list[float]
 ) -> tuple[Word, ...]:
-    """Words that write 2 * INTERVALS + 1 entries into two tables that share the middle one."""
+    """Return the words that write 2 * INTERVALS + 1 entries into two tables that share the middle one."""
     whole = np.clip(np.rint(entries), -32768, 32767).astype(np.int64)
     words: list[Word] = []
     for table in (0, 1):
@@ -137,7 +141,7 @@ def _fill(
     (under, under_shift), (over, over_shift) = (_slope(slope) for slope in slopes)
     return (
         *words,
-        # Both hit only in the middle, where they agree; outside of both, the nearer table goes on.
+        # Both tables hit only in the middle, where they agree; outside both, the nearer one continues.
         dpu_word("LUT_CFG", hybrid_priority=1, overflow_priority=1),
         dpu_word("LUT_INFO", lo_index=select & 0xFF, le_index=select & 0xFF),
         dpu_word("LUT_LE_START", start=low),
@@ -152,7 +156,7 @@ def _fill(
 
 
 def _slope(slope: float) -> tuple[int, int]:
-    """(scale of 16 bits, shift of 5 bits signed) of a slope: scale * 2^-shift."""
+    """Return (scale of 16 bits, shift of 5 bits signed) of a slope: scale * 2^-shift."""
     if abs(slope) < 2.0**-16:
         return 0, 0
     shift = min(15, max(-16, 14 - int(np.floor(np.log2(abs(slope))))))

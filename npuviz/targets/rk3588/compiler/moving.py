@@ -1,4 +1,4 @@
-"""Parts of cubes moved to parts of cubes: by DPU tasks that keep atoms whole, and across channels by CORE."""
+"""Move parts of cubes to parts of cubes: by DPU tasks that keep atoms whole, and across channels by CORE."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,19 +24,19 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES
 AXES = ("images", "channels", "rows", "columns")
 """Fields of a Window by the axes of a cube."""
 MAX_WRITTEN = 8192
-"""Channels times positions of a row that is written apart: 13 bits of WDMA_SIZE_0. Ref: XML."""
+"""Most channels times positions of a row that is written apart: 13 bits of WDMA_SIZE_0. Ref: XML."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Every step-th index from a first one on."""
+    """Indices at equal steps from a first one on."""
 
     first: int
     count: int
     step: int = 1
 
     def part(self, low: int, high: int) -> "Span":
-        """Those of its indices from the low-th to before the high-th."""
+        """Return the span of its indices from the low-th to before the high-th."""
         return Span(self.first + low * self.step, high - low, self.step)
 
 
@@ -51,20 +51,20 @@ class Window:
 
     @property
     def counts(self) -> tuple[int, int, int, int]:
-        """Sizes."""
+        """Sizes of all axes."""
         return self.images.count, self.channels.count, self.rows.count, self.columns.count
 
 
 def whole(buffer: Buffer) -> Window:
-    """All of a cube."""
+    """Return the window of all of a cube."""
     images, channels, rows, columns = (Span(0, size) for size in cube_shape(buffer.shape))
     return Window(images, channels, rows, columns)
 
 
 def cube_axes(shape: Sequence[int], buffer: Buffer) -> tuple[int, ...]:
-    """The axis of the cube (N, C, H, W) for every axis of a tensor.
+    """Return the axis of the cube (N, C, H, W) for every axis of a tensor.
 
-    Raises CannotLower where the buffer joins axes of the tensor.
+    Raises CannotLower if the buffer joins axes of the tensor.
     """
     if len(buffer.shape) != len(shape):
         if len(shape) > 2 and len(buffer.shape) == 2 and sum(size > 1 for size in shape[:-1]) < 2:
@@ -74,7 +74,7 @@ def cube_axes(shape: Sequence[int], buffer: Buffer) -> tuple[int, ...]:
 
 
 def is_by_atoms(buffer: Buffer, channels: Span, end: int) -> bool:
-    """Whether channels are whole atoms of a cube. end  where what the caller may overwrite begins"""
+    """Return whether channels are whole atoms of a cube. end  where what the caller may overwrite begins"""
     group = packing(buffer.dtype).channels
     stop = channels.first + channels.count
     return channels.step == 1 and channels.first % group == 0 and (stop % group == 0 or stop == end)
@@ -83,9 +83,10 @@ def is_by_atoms(buffer: Buffer, channels: Span, end: int) -> bool:
 def move(
     b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], windows: tuple[Window, Window], stages: Stages
 ) -> None:
-    """Tasks that write a window of one cube to a window of another, changed by the stages.
+    """Emit tasks that write a window of one cube to a window of another, changed by the stages.
 
-    Channels are whole atoms in both. Raises CannotLower or FormatError for what registers cannot say.
+    Channels are whole atoms in both. Raises CannotLower or FormatError for moves that registers cannot
+    express.
     """
     _, *sizes = windows[0].counts
     for channels, rows, columns in product(*(list(chunks(0, size, MAX_SIDE)) for size in sizes)):
@@ -125,7 +126,7 @@ def _move_part(
 def _move_surfaces(
     b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], windows: tuple[Window, Window], stages: Stages
 ) -> None:
-    """A task for each surface: rows of the window stand for surfaces, its columns for rows."""
+    """Emit a task for each surface: rows of the task stand for surfaces, its columns for rows."""
     (source, target), (taken, given) = ends, windows
     group = packing(source.dtype).channels
     _, channels, rows, columns = taken.counts
@@ -159,7 +160,7 @@ def _row(buffer: Buffer) -> int:
 
 
 def _place(buffer: Buffer, window: Window, image: int) -> int:
-    """Where the first atom of an image of a window lies."""
+    """Return the address of the first atom of an image of a window."""
     group = packing(buffer.dtype).channels
     atom = (
         window.channels.first // group * _surface(buffer)
@@ -177,7 +178,8 @@ def select(
     channels: Sequence[int],
     scales: tuple[Quantisation | None, Quantisation | None] = (None, None),
 ) -> None:
-    """Channels of one cube become those of another of the same size: a product with ones and zeros.
+    """Emit a product with ones and zeros that brings channels of one cube to those of another of the same
+    size.
 
     channels  for every channel of the target, its number in the source, -1 for zeros
     """

@@ -1,4 +1,4 @@
-"""Finds normalisations over the last axis: one operator, or the sums, squares and roots of exporters."""
+"""Find normalisations over the last axis: one operator, or the sums, squares and roots of exporters."""
 
 import math
 from collections.abc import Collection
@@ -16,8 +16,10 @@ OPERATORS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormaliza
 class Normalisation:
     """y = (x - mean) / sqrt(mean of squares + epsilon) * scale + bias along the last axis.
 
-    nodes    ids, in their order; source, output  tensors x and y
-    centres  whether the mean is taken off; scale, bias  constant tensors, -1 where there is none
+    nodes    ids, in their order
+    source, output  tensors x and y
+    centres  whether the mean is subtracted
+    scale, bias  constant tensors, -1 where there is none
     """
 
     nodes: tuple[int, ...]
@@ -30,7 +32,7 @@ class Normalisation:
 
 
 class Normalisations:
-    """Those of a graph. kept  nodes that must stay on their own"""
+    """Find the normalisations of a graph. kept  nodes that must stay single"""
 
     def __init__(self, graph: Graph, kept: Collection[int] = ()) -> None:
         self._graph = graph
@@ -38,7 +40,7 @@ class Normalisations:
         self._consumers = graph.consumers()
 
     def from_node(self, node: Node) -> Normalisation | None:
-        """The normalisation that begins with a node, None where there is none."""
+        """Return the normalisation that begins with a node, None if there is none."""
         if node.op_type in OPERATORS:
             found = self._operator(node)
         elif node.op_type == "ReduceMean":
@@ -68,7 +70,8 @@ class Normalisations:
         return Normalisation((node.id,), node.inputs[0], node.outputs[0], epsilon, centres, scale, bias)
 
     def _centred(self, mean: Node) -> Normalisation | None:
-        """From the mean of x on: what takes it off, then as without."""
+        """Return the normalisation from the mean of x on: the nodes that subtract it, then those of
+        `_rest`."""
         difference = self._only_reader(mean.outputs[0], "Sub")
         if not self._is_mean(mean) or difference is None:
             return None
@@ -87,7 +90,7 @@ class Normalisations:
     def _rest(
         self, taken: int, nodes: tuple[int, ...], squares: int, *, centres: bool
     ) -> Normalisation | None:
-        """From the squares of a tensor on, which is x or x less its mean."""
+        """Return the normalisation from the squares of a tensor on, which is x or x less its mean."""
         mean = self._only_reader(squares, "ReduceMean")
         total = (
             self._only_reader(mean.outputs[0], "Add") if mean is not None and self._is_mean(mean) else None
@@ -109,7 +112,8 @@ class Normalisations:
         return self._scaled(found)
 
     def _inverse_root(self, total: int) -> list[Node] | None:
-        """From a sum on: the nodes that take its root, and the one that divides by that."""
+        """Return the nodes that take the root of a sum, and the one that divides by the root; None
+        without."""
         root = self._only_reader(total)
         if root is None:
             return None
@@ -127,7 +131,8 @@ class Normalisations:
         return [root, divided] if divided.op_type == "Div" else None
 
     def _scaled(self, found: Normalisation) -> Normalisation:
-        """With the product and the sum behind it, if they are of one constant for each channel."""
+        """Extend a normalisation by the product and the sum after it, if each has one constant per
+        channel."""
         nodes, output = list(found.nodes), found.output
         constants = {"Mul": -1, "Add": -1}
         size = self._graph.tensors[output].shape[-1]
@@ -152,14 +157,14 @@ class Normalisations:
     # --- what operators are --------------------------------------------------------------------------
 
     def _squared(self, node: Node) -> int:
-        """The tensor that a node squares, -1 where it does not."""
+        """Return the tensor that a node squares, -1 if it does not."""
         if node.op_type == "Mul" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]:
             return node.inputs[0]
         is_square = node.op_type == "Pow" and self._number(node.inputs[1]) == 2
         return node.inputs[0] if is_square else -1
 
     def _is_mean(self, node: Node) -> bool:
-        """Whether a node takes the mean along the last axis and keeps that."""
+        """Return whether a node takes the mean along the last axis and keeps that axis."""
         taken, made = (self._graph.tensors[tensor].shape for tensor in (node.inputs[0], node.outputs[0]))
         return node.op_type == "ReduceMean" and len(taken) > 0 and made == (*taken[:-1], 1)
 
@@ -175,7 +180,7 @@ class Normalisations:
         return float(np.reshape(values, -1)[0]) if values is not None and np.size(values) == 1 else None
 
     def _is_vector(self, tensor: int, size: int) -> bool:
-        """Whether a tensor is one constant for all channels, or one for each."""
+        """Return whether a tensor is one constant for all channels, or one for each."""
         values = self._graph.constants.get(tensor)
         if values is None or values.dtype.kind != "f":
             return False

@@ -1,7 +1,7 @@
-"""Which operators the NPU may run, by what they are."""
+"""List the operators that the NPU may run, by kind."""
 
 VIEWS = ("Flatten", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast")
-"""What changes no element as it is stored; a Cast where both of its types are."""
+"""Operators that change no element as it is stored; a Cast if both its types are stored alike."""
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 PAIRS = ("Add", "Sum", "Sub", "Mul", "Div", "Max", "Min")
 POOLS = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
@@ -28,4 +28,4 @@ DENSE = frozenset(
         "Split", "Squeeze", "Sub", "Sum", "Tile", "Transpose", "Trilu", "Unsqueeze", "Upsample", "Where"
     )
 )  # fmt: skip
-"""Operators that may be linear in what only a run tells: small ones are a product with a matrix."""
+"""Operators that may be linear in their run-time operands: small ones become a product with a matrix."""

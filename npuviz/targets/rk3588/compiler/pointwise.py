@@ -1,7 +1,7 @@
-"""Chains of element-by-element operators on one 8-bit tensor: whatever they compute is a table of 256 values.
+"""Find chains of element-by-element operators on one 8-bit tensor: all of a chain is a table of 256 values.
 
-A quantised hard-swish, for example, is an Add, a Clip, a Div and a Mul with a QuantizeLinear and a
-DequantizeLinear behind each. One task with a table of the DPU does what all of them do.
+A quantised hard-swish, for example, is an Add, a Clip, a Div and a Mul, each followed by a QuantizeLinear and
+a DequantizeLinear. One task with a table of the DPU does what all of them do.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from npuviz.targets.rk3588.compiler.lookup_table import Function
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation, QuantisedGraph, quantisation_of
 
 MOST_NODES = 64
-"""Of a chain: longer ones are cut there."""
+"""Most nodes of a chain: longer ones are cut."""
 FEWEST_OPERATORS = 3
 """A task with a table takes as long as two without: from three operators on, one table is faster."""
 _CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
@@ -31,8 +31,9 @@ _BINARY: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 class Chain:
     """Nodes that make an 8-bit tensor of one other, element by element.
 
-    nodes   ids in an order in which they can run, the QuantizeLinear at the end left out
-    stored  the 8-bit tensor that they begin with; made  the float tensor that they end with
+    nodes   ids in an order in which they can run, without the QuantizeLinear at the end
+    stored  the 8-bit tensor that they begin with
+    made    the float tensor that they end with
     """
 
     graph: Graph
@@ -43,19 +44,22 @@ class Chain:
 
     @property
     def operators(self) -> int:
-        """How many nodes compute something."""
+        """Number of nodes that compute something."""
         return sum(self.graph.nodes[node].op_type not in _CONVERSIONS for node in self.nodes)
 
     def function(self) -> Function:
-        """What the chain makes of real values of the stored tensor, each step rounded as the model does, the
-        last one too: a table has not the digits to round again what lies half way."""
+        """The chain as a function of real values of the stored tensor, each step rounded as the model does.
+
+        The last step is rounded, too: a table has not the digits to round values half way again.
+        """
         return partial(_evaluated, self)
 
 
 def between_steps(function: Function, taken: Quantisation) -> Function:
-    """A function of 8-bit numbers as one of sums that are not rounded yet, given at quarters of a step.
+    """Turn a function of 8-bit numbers into one of sums that are not rounded yet, given at quarters of a
+    step.
 
-    Near a whole number it is what it is there, half way between two the mean of both: a table that is
+    Near a whole number it has the value there, half way between two the mean of both: a table that is
     straight in between is off by at most half of what the function changes in one step.
     """
 
@@ -70,13 +74,13 @@ def between_steps(function: Function, taken: Quantisation) -> Function:
 
 
 def most_steps_between(function: Function, taken: Quantisation, out: Quantisation) -> float:
-    """How many steps of the result `between_steps` is off at most, the last rounding included."""
+    """Return by how many steps of the result `between_steps` is off at most, the last rounding included."""
     made = out.rounded(function((np.arange(-128, 128) - taken.zero_point) * taken.scale))
     return float(np.abs(np.diff(made)).max()) / out.scale / 2 + 0.5
 
 
 def _evaluated(chain: Chain, real: np.ndarray) -> np.ndarray:
-    """Real results of real values, in fp32 as ONNX Runtime computes them."""
+    """Return real results of real values, in fp32 as ONNX Runtime computes them."""
     first = np.asarray(real, np.float32)
     known: dict[int, np.ndarray] = {}
 
@@ -104,7 +108,7 @@ def _result(graph: Graph, node: Node, value: Callable[[int], np.ndarray]) -> np.
         scaled = quantisation_of(graph.constants, node)
         assert scaled is not None
         stored = np.rint(taken / np.float32(scaled.scale)) + np.float32(scaled.zero_point)
-        # Kept as real numbers, so that a DequantizeLinear has nothing to do.
+        # Results stay real numbers, so that a DequantizeLinear has nothing to do.
         return (np.clip(stored, -128, 127) - np.float32(scaled.zero_point)) * np.float32(scaled.scale)
     if node.op_type == "DequantizeLinear":
         return taken
@@ -121,7 +125,7 @@ def _result(graph: Graph, node: Node, value: Callable[[int], np.ndarray]) -> np.
 
 
 class PointwiseChains:
-    """Finds the chains of a graph. `may_compute` says which operators the NPU may take at all."""
+    """Find the chains of a graph. `may_compute` says which operators the NPU may take at all."""
 
     def __init__(self, graph: Graph, quantised: QuantisedGraph, may_compute: Callable[[Node], bool]) -> None:
         self.graph = graph
@@ -130,7 +134,7 @@ class PointwiseChains:
         self._consumers = graph.consumers()
 
     def from_node(self, head: Node) -> Chain | None:
-        """The longest chain whose first node is this one, None where there is none that is worth a table."""
+        """Return the longest chain whose first node is this one, None if none is worth a table."""
         stored = {
             source.stored
             for tensor in head.inputs
@@ -142,7 +146,7 @@ class PointwiseChains:
         return found if found is not None and found.nodes[0] == head.id else None
 
     def behind(self, stored: int) -> Chain | None:
-        """The chain that alone reads an 8-bit tensor."""
+        """Return the chain that is the only reader of an 8-bit tensor, None without one."""
         found = self._from_stored(stored)
         if found is None or stored in self.graph.outputs:
             return None
@@ -174,7 +178,8 @@ class PointwiseChains:
         return None
 
     def _region(self, stored: int) -> tuple[list[int], set[int]]:
-        """Nodes that read nothing but the stored tensor, each other and constants; and their results."""
+        """Return nodes that read nothing but the stored tensor, each other and constants; and their
+        results."""
         floats = [
             self.graph.nodes[number].outputs[0]
             for number in self._consumers[stored]
@@ -195,7 +200,7 @@ class PointwiseChains:
         return found, known - set(floats)
 
     def _inner(self, made: int, region: list[int], tensors: set[int]) -> tuple[int, ...] | None:
-        """The nodes that a result needs, None where somebody else reads what they make."""
+        """Return the nodes that a result needs, None if other nodes read what they make."""
         needed: set[int] = set()
         wanted = [made]
         while wanted:
@@ -219,7 +224,7 @@ class PointwiseChains:
         return activation_function(node.op_type, attributes_of(node)) is not None
 
     def _is_pointwise(self, node: Node, known: set[int], stored: int) -> bool:
-        """Whether a node computes each element from the same element of the stored tensor alone."""
+        """Return whether a node computes each element from the same element of the stored tensor alone."""
         if len(node.outputs) != 1 or not node.inputs or node.inputs[0] < 0 or not self._may_compute(node):
             return False
         result, shape = self.graph.tensors[node.outputs[0]], self.graph.tensors[stored].shape
@@ -238,14 +243,14 @@ class PointwiseChains:
         )
 
     def _agrees(self, node: Node, scaled: Quantisation) -> bool:
-        """Whether a DequantizeLinear scales as the QuantizeLinear before it did."""
+        """Return whether a DequantizeLinear scales as the QuantizeLinear before it did."""
         if node.op_type == "QuantizeLinear":
             return True
         return self._quantised.stored.get(node.inputs[0]) == scaled
 
 
 def _scalar(graph: Graph, quantised: QuantisedGraph, tensor: int) -> np.ndarray | None:
-    """A constant of one element in fp32, None for whatever else."""
+    """Return a constant of one element in fp32, None for other tensors."""
     found = graph.constants.get(tensor)
     stored = quantised.constants.get(tensor)
     if found is None and stored is not None:

@@ -1,4 +1,4 @@
-"""How tensors of a quantised graph are scaled: read from its QuantizeLinear and DequantizeLinear nodes."""
+"""Read how tensors of a quantised graph are scaled, from its QuantizeLinear and DequantizeLinear nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ MOVES = (
     "Concat", "Flatten", "Identity", "MaxPool", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Transpose",
     "Unsqueeze",
 )  # fmt: skip
-"""Operators whose results are some of their inputs: 8-bit tensors keep their scale."""
+"""Operators whose results are elements of their inputs: 8-bit tensors keep their scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """real = (stored - zero_point) * scale, one of each for the whole tensor."""
+    """real = (stored - zero_point) * scale, with one of each for the whole tensor."""
 
     scale: float
     zero_point: int
 
     def rounded(self, real: np.ndarray) -> np.ndarray:
-        """Real numbers as 8 bits hold them, again as real numbers."""
+        """Round real numbers to those that 8 bits hold."""
         stored = np.clip(np.rint(real / self.scale) + self.zero_point, -128, 127)
         return (stored - self.zero_point) * self.scale
 
@@ -32,7 +32,8 @@ class Quantisation:
 class QuantisedSource:
     """A float tensor that is nothing but an int8 tensor made float.
 
-    stored  tensor id of the int8 tensor; node  the DequantizeLinear
+    stored  tensor id of the int8 tensor
+    node    the DequantizeLinear
     """
 
     stored: int
@@ -42,7 +43,7 @@ class QuantisedSource:
 
 @dataclass(frozen=True, slots=True)
 class QuantisedConstant:
-    """A float constant that is stored in integers: values, and scale by channel (or one)."""
+    """A float constant that is stored in integers: values, and one scale per channel (or one for all)."""
 
     values: np.ndarray
     scales: np.ndarray
@@ -50,11 +51,11 @@ class QuantisedConstant:
 
 
 class QuantisedGraph:
-    """What the Q and DQ nodes of a graph say about its tensors.
+    """How the Q and DQ nodes of a graph scale its tensors.
 
-    sources    float tensor -> the 8-bit tensor it stands for
+    sources    float tensor -> the 8-bit tensor that it stands for
     constants  float tensor -> stored integers
-    targets    float tensor -> QuantizeLinear node, where that is its only reader
+    targets    float tensor -> QuantizeLinear node, if that is its only reader
     stored     8-bit tensor -> how it is scaled
 
     Tensors of uint8 are held as int8, 128 less; the zero points here are those of int8.
@@ -81,7 +82,7 @@ class QuantisedGraph:
                     self.targets[node.inputs[0]] = node
 
     def constant(self, tensor: int) -> np.ndarray:
-        """Real numbers (float64, the tensor's shape) of what is known before the program runs.
+        """Return the real numbers (float64, the tensor's shape) of a tensor known before the program runs.
 
         Raises CannotLower for a quantised one with some scales, but not one for each element.
         """
@@ -118,7 +119,7 @@ class QuantisedGraph:
 def _constant(
     constants: Mapping[int, np.ndarray], node: Node, values: np.ndarray
 ) -> QuantisedConstant | None:
-    """Stored integers of a DequantizeLinear with one zero point for all."""
+    """Return the stored integers of a DequantizeLinear with one zero point for all; None for others."""
     scale = constants.get(node.inputs[1])
     zero = constants.get(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1, np.int32)
     if scale is None or zero is None or values.dtype.name not in ("int8", "uint8", "int32"):
@@ -133,7 +134,7 @@ def _constant(
 
 
 def quantisation_of(constants: Mapping[int, np.ndarray], node: Node) -> Quantisation | None:
-    """Scale and zero point of a Q or DQ node with one of each for 8 bits, else None.
+    """Return scale and zero point of a Q or DQ node with one of each for 8 bits, else None.
 
     A scale that is no positive number, as files may hold, is no scale: the Host does what ONNX makes of it.
     """

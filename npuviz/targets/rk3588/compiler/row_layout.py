@@ -1,29 +1,30 @@
-"""How tensors of three and four dimensions lie: as rows, whose channels are the last axis, or as sequences
-and pictures."""
+"""Decide how tensors of three and four dimensions lie: as rows with the last axis as channels, or as
+pictures."""
 
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.normalisation import OPERATORS as NORMALISATIONS
 from npuviz.targets.rk3588.compiler.operator_kinds import RECURRENT, VIEWS
 
 _MOVERS = (*VIEWS, "Transpose")
-"""Operators whose result may lie in another way than what they read: they copy."""
+"""Operators whose result may have another layout than their input: they copy."""
 _ALONG_CHANNELS = ("MatMul", "Gemm", *RECURRENT, *NORMALISATIONS)
-"""Operators that want their last axis as channels, as means along that do."""
+"""Operators that want their last axis as channels; so do means along that axis."""
 _ALONG_AXES = ("Softmax", "LogSoftmax")
 """Operators that want their axis as channels."""
 _PLANES = (
     "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "Resize", "Upsample",
     "DepthToSpace", "SpaceToDepth", "PRelu", "Concat", "Slice", "Split", "Pad", "Gather"
 )  # fmt: skip
-"""Operators that know pictures, with channels as their second axis."""
+"""Operators on pictures, with channels as their second axis."""
 
 
 def tensors_of_rows(graph: Graph) -> frozenset[int]:
-    """Tensors (N, M, C) and (N, H, M, C) that lie as rows of C channels, as products want them.
+    """Return the tensors (N, M, C) and (N, H, M, C) that lie as rows of C channels, as products want them.
 
-    Those that a convolution or pooling reads or makes lie as sequences (N, C, L) or pictures, and so does
-    what other operators than copies connect with them; of the rest, what products and normalisations read or
-    make lies as rows. In a graph without sequences, everything of three dimensions does.
+    Tensors that a convolution or pooling reads or makes lie as sequences (N, C, L) or pictures, and so do
+    tensors that operators other than copies connect with them; of the rest, those that products and
+    normalisations read or make lie as rows. In a graph without sequences, everything of three dimensions
+    does.
     """
     return _of_rank(graph, 3) | _of_rank(graph, 4)
 
@@ -52,7 +53,7 @@ def _is_convolved(graph: Graph, node: Node, rank: int) -> bool:
 
 
 def _is_along_channels(graph: Graph, node: Node, rank: int) -> bool:
-    """Whether an operator wants its last axis as channels."""
+    """Return whether an operator wants its last axis as channels."""
     if node.op_type.startswith("Reduce"):
         taken, made = (graph.tensors[tensor].shape for tensor in (node.inputs[0], node.outputs[0]))
         return len(taken) == rank and made == (*taken[:-1], 1)
@@ -67,19 +68,19 @@ def _ends(node: Node) -> list[int]:
 
 
 class _Classes:
-    """Numbers that belong together."""
+    """Disjoint sets of numbers."""
 
     def __init__(self, count: int) -> None:
         self._before = list(range(count))
 
     def of(self, number: int) -> int:
-        """The number that stands for a class."""
+        """Return the number that stands for a class."""
         while self._before[number] != number:
             self._before[number] = self._before[self._before[number]]
             number = self._before[number]
         return number
 
     def join(self, numbers: list[int]) -> None:
-        """Make one class of those of all these numbers."""
+        """Join the classes of all these numbers."""
         for number in numbers[1:]:
             self._before[self.of(number)] = self.of(numbers[0])

@@ -1,4 +1,4 @@
-"""In which order layers run: every change of sides costs a call."""
+"""Order layers for the fewest changes between NPU and Host, each of which costs a call."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from heapq import heappop, heappush
@@ -9,7 +9,7 @@ from npuviz.targets.rk3588.compiler.layers import Layer
 
 
 class Dependencies:
-    """Which layers make what others read; places in `layers` stand for them."""
+    """Which layers make what others read; layers are given by their places in `layers`."""
 
     def __init__(self, graph: Graph, layers: Sequence[Layer]) -> None:
         self._graph = graph
@@ -34,13 +34,16 @@ class Dependencies:
             if tensor in self._maker:
                 yield self._maker[tensor]
             elif producer >= 0:
-                # A DequantizeLinear that layers read through is no layer: what it reads counts.
+                # A DequantizeLinear that layers read through is no layer: the tensor that it reads counts.
                 waiting += [each for each in self._graph.nodes[producer].inputs if each >= 0]
 
 
 def turns_of(links: Dependencies) -> Callable[[Collection[int]], list[int]]:
-    """An order in which layers can run, by their places, for the places that the Host runs: as long as one
-    side has something to do, it goes on."""
+    """Return a function from the places of the Host's layers to an order of all places in which layers can
+    run.
+
+    In that order one side continues for as long as it has something to do.
+    """
 
     def order(on_host: Collection[int]) -> list[int]:
         left = [len(makers) for makers in links.before]
@@ -65,8 +68,8 @@ def turns_of(links: Dependencies) -> Callable[[Collection[int]], list[int]]:
 
 
 def turns(graph: Graph, layers: Sequence[Layer], on_host: Collection[int]) -> list[list[Layer]]:
-    """The layers in an order in which they can run, those of one side together. on_host  heads of layers that
-    the Host runs"""
+    """Return the layers in an order in which they can run, grouped by side. on_host  heads of the Host's
+    layers"""
     sides = [layer.head.id in on_host for layer in layers]
     places = turns_of(Dependencies(graph, layers))({place for place, side in enumerate(sides) if side})
     return [

@@ -1,8 +1,8 @@
-"""How tensors lie in memory, axis by axis, and what a copy from one layout to another must move.
+"""Describe how tensors lie in memory, axis by axis, and what a copy from one layout to another must move.
 
-Every layout of the NPU is a list of axes in the order of the tensor's elements. An axis goes on by whole
+Every layout of the NPU is a list of axes in the order of the tensor's elements. An axis advances by whole
 atoms, or its first indices are the elements of an atom: its lanes. Two layouts of one tensor are brought to
-common factors; what comes out are loops over atoms, and the two axes whose lanes change places.
+common factors; the results are loops over atoms, and the two axes whose lanes change places.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,8 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Indices of a tensor in memory. step  atoms between neighbours, of groups of lanes where it has some."""
+    """Indices of a tensor in memory. step  atoms between neighbours, or between groups of lanes if it has
+    lanes"""
 
     size: int
     step: int
@@ -37,10 +38,10 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Atoms moved alike. taken, given  of the first one, in atoms of the buffers.
+    """Atoms that are moved alike. taken, given  of the first one, in atoms of the buffers
 
     lanes  None: atoms stay whole. Else (source, target): what the lanes of the two ends count; they are
-           loops that the exchange itself walks: the source's over atoms of the target, and the reverse
+           loops that the exchange itself runs: the source's over atoms of the target, and the reverse
     """
 
     taken: int
@@ -50,7 +51,7 @@ class Part:
 
 
 def axes_of(buffer: Buffer) -> tuple[Axis, ...]:
-    """The axes of a buffer: a feature cube, or rows that begin with atoms."""
+    """Return the axes of a buffer: a feature cube, or rows that begin with atoms."""
     group = packing(buffer.dtype).channels
     if buffer.layout == "rows":
         rows, length = buffer.shape
@@ -67,7 +68,7 @@ def axes_of(buffer: Buffer) -> tuple[Axis, ...]:
 
 
 def split_axes(axes: Sequence[Axis], sizes: Sequence[int], group: int) -> list[list[Axis]]:
-    """The axes of every dimension of a tensor, the first moving slowest. Raises CannotLower."""
+    """Return the axes of every dimension of a tensor, the slowest first. Raises CannotLower."""
     whole = [Axis(size, 0) for size in sizes]
     found: list[list[Axis]] = [[] for _ in sizes]
     for number, _, axis in _matched(whole, axes, group):
@@ -76,9 +77,9 @@ def split_axes(axes: Sequence[Axis], sizes: Sequence[int], group: int) -> list[l
 
 
 def parts_of(source: Sequence[Axis], target: Sequence[Axis], group: int) -> list[Part]:
-    """What a copy of all elements moves, in their order. group  lanes of an atom
+    """Return the parts of a copy of all elements, in their order. group  lanes of an atom
 
-    Raises CannotLower where an axis cuts through atoms.
+    Raises CannotLower if an axis cuts through atoms.
     """
     pairs = [(source_axis, target_axis) for _, source_axis, target_axis in _matched(source, target, group)]
     loops = tuple(
@@ -97,7 +98,7 @@ def parts_of(source: Sequence[Axis], target: Sequence[Axis], group: int) -> list
         _lanes(taken[0][0], taken[0][1], group) if taken else _NONE,
         _lanes(given[0][1], given[0][0], group) if given else _NONE,
     ):
-        # `start`, `groups` and `column` are seen from the target: their ends change places.
+        # `start`, `groups` and `column` are relative to the target: their ends change places.
         turned = Loop(groups.size, groups.given, groups.taken), Loop(column.size, column.given, column.taken)
         found.append(
             Part(
@@ -111,7 +112,7 @@ _NONE = [((0, 0), Loop(1, 0, 0), Loop(1, 0, 0))]
 
 
 def _lanes(own: Axis, other: Axis, group: int) -> Iterator[tuple[tuple[int, int], Loop, Loop]]:
-    """Whole atoms of an axis with lanes, then the rest: where it begins, its atoms, its lanes."""
+    """Yield the whole atoms of an axis with lanes, then the rest: where it begins, its atoms, its lanes."""
     whole, rest = divmod(own.size, group)
     if whole:
         yield (0, 0), Loop(whole, own.step, group * other.step), Loop(group, 0, other.step)
@@ -121,7 +122,8 @@ def _lanes(own: Axis, other: Axis, group: int) -> Iterator[tuple[tuple[int, int]
 
 
 def _matched(source: Sequence[Axis], target: Sequence[Axis], group: int) -> list[tuple[int, Axis, Axis]]:
-    """Common factors of two lists of axes: the number of the source's axis, and both ends of each factor."""
+    """Return common factors of two lists of axes: the number of the source's axis, and both ends of each
+    factor."""
     if prod(axis.size for axis in source) != prod(axis.size for axis in target):
         raise CannotLower("layouts of different sizes")
     one, two = (
@@ -146,7 +148,7 @@ def _matched(source: Sequence[Axis], target: Sequence[Axis], group: int) -> list
 
 
 def _inner(axis: Axis, inner: int, size: int, group: int) -> Axis:
-    """A factor of an axis, of `size` indices `inner` apart."""
+    """Return a factor of an axis, of `size` indices `inner` apart."""
     if not axis.has_lanes:
         return Axis(size, axis.step * inner)
     if inner == 1:
@@ -157,7 +159,7 @@ def _inner(axis: Axis, inner: int, size: int, group: int) -> Axis:
 
 
 def _joined(loops: Sequence[Loop]) -> tuple[Loop, ...]:
-    """The loops without those of one turn; those that go on where another ends become one."""
+    """Return the loops without those of one turn; loops that continue each other become one."""
     left = [loop for loop in loops if loop.size > 1]
     for one, two in product(left, left):
         ends = two.size * two.taken, two.size * two.given
@@ -168,7 +170,7 @@ def _joined(loops: Sequence[Loop]) -> tuple[Loop, ...]:
 
 
 def rows_shape(shape: Sequence[int]) -> tuple[int, int]:
-    """(rows, elements of a row) in which the Host keeps a tensor of a cube's shape, row by row."""
+    """Return (rows, elements of a row) in which the Host keeps a tensor of a cube's shape, row by row."""
     if len(shape) < 3:
         return prod(shape[:-1]), prod(shape[-1:])
     images, channels, plane = shape[0], shape[1], prod(shape[2:])
@@ -176,5 +178,5 @@ def rows_shape(shape: Sequence[int]) -> tuple[int, int]:
 
 
 def rows_bytes(shape: tuple[int, int], dtype: str) -> int:
-    """Bytes of rows that begin with atoms."""
+    """Return the bytes of rows that begin with atoms."""
     return shape[0] * aligned(shape[1] * numpy_dtype(dtype).itemsize, ATOM_BYTES)

@@ -1,4 +1,4 @@
-"""Cuts a convolution into tasks: rows or kernels to the cores, rows to what CBUF holds."""
+"""Cut a convolution into tasks: rows or kernels to the cores, rows to what CBUF holds."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,9 +14,9 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES
 ROW_SPLIT, KERNEL_SPLIT = {1: 0, 2: 1, 3: 2}, {1: 0, 2: 4, 3: 5}
 """CONV_CON2 31:28 by number of cores. Ref: DER (vendor streams)."""
 MAX_ROWS = 2047
-"""Of the features of a task: 11 bits of DATA_SIZE0. Ref: XML."""
+"""Most rows of the features of a task: 11 bits of DATA_SIZE0. Ref: XML."""
 MAX_KERNELS = 8192
-"""Of a task: 13 bits of the DPU's channels. Ref: XML, HAPPY."""
+"""Most kernels of a task: 13 bits of the DPU's channels. Ref: XML, HAPPY."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Shape:
-    """A convolution or pool over cubes; is_depthwise: a kernel for each channel."""
+    """A convolution or pool over cubes; is_depthwise: one kernel per channel."""
 
     rows: WindowAxis
     columns: WindowAxis
@@ -43,17 +43,18 @@ class Shape:
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Between windows: rows, columns."""
+        """Rows and columns between windows."""
         return self.rows.stride, self.columns.stride
 
     @property
     def pads(self) -> tuple[int, int, int, int]:
-        """Top, left, bottom, right."""
+        """Padding at top, left, bottom, right."""
         return self.rows.before, self.columns.before, self.rows.after, self.columns.after
 
 
 def tiles(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
-    """The faster of two plans: cores share the rows, or the kernels. Raises CannotLower if CBUF is too small.
+    """Return the faster of two plans: cores share the rows, or the kernels. Raises CannotLower if CBUF is too
+    small.
 
     With rows every core reads all weights, with kernels all features.
     """
@@ -67,7 +68,7 @@ def tiles(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
 
 
 def cost(spec: RknnSpec, plan: Sequence[Tile]) -> tuple[float, int]:
-    """Cycles that the busiest core or the shared memory needs at least; then bytes read."""
+    """Return the least cycles of the busiest core or the shared memory; then the bytes read."""
     by_core: dict[int, float] = {}
     moved = 0
     for tile in plan:
@@ -78,7 +79,7 @@ def cost(spec: RknnSpec, plan: Sequence[Tile]) -> tuple[float, int]:
 
 
 def _core_cycles(spec: RknnSpec, task: ConvTask) -> float:
-    """What MAC array or DPU need for a task."""
+    """Return the cycles that MAC array or DPU need for a task."""
     atoms, taps = task.out_height * task.out_width, task.kernel_height * task.kernel_width
     if task.depthwise:
         size = spec.channels_depthwise
@@ -119,7 +120,7 @@ def _by_kernels(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
 
 
 def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int) -> list[ConvTask]:
-    """Tasks for output rows low..high-1: the faster of two ways to share CBUF.
+    """Return the tasks for output rows low..high-1, by the faster of two ways to share CBUF.
 
     Room for one group of kernels gives the largest tiles; room for all weights reads them only once.
     """
@@ -144,7 +145,7 @@ def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int
 def _cut(
     spec: RknnSpec, base: ConvTask, shape: Shape, span: tuple[int, int], room: int
 ) -> Iterator[ConvTask]:
-    """Tasks of at most `room` input rows; later ones keep the weights where all of them fit."""
+    """Yield tasks of at most `room` input rows; later ones keep the weights in CBUF if all of them fit."""
     size, banks, (low, high) = spec.cbuf_bank_bytes, spec.cbuf_banks, span
     row_bytes = base.width * base.channels * numpy_dtype(base.in_dtype).itemsize
     rows = max(1, (room - shape.rows.reach(1)) // shape.rows.stride + 1)
@@ -155,7 +156,7 @@ def _cut(
         top = first * shape.rows.stride - shape.rows.before
         bottom = min(shape.rows.size, top + shape.rows.reach(last - first))
         parts.append((first, last, top, max(1, bottom - max(0, top))))
-    # The same banks for all tasks: weights that stay must stay where they are.
+    # All tasks use the same banks: weights that stay must keep their place.
     data = max(1, -(-max(height for *_, height in parts) * row_bytes // size))
     stays = base.weight_bytes <= (banks - data) * size and not base.depthwise
     for number, (first, last, top, height) in enumerate(parts):

@@ -1,4 +1,4 @@
-"""Register command streams of a program as files: binary words, or one word a line."""
+"""Write the register command streams of a program to a file: binary words, or one word per line."""
 
 from pathlib import Path
 
@@ -14,9 +14,9 @@ _LINE = ALIGNMENT // WORD_BYTES
 
 
 def write_compiled(compiled: Compiled, out: Path) -> str:
-    """Write all streams, one behind the other in the order of tasks, each from a multiple of 64 bytes on.
+    """Write all streams, one after the other in the order of tasks, each from a multiple of 64 bytes on.
 
-    `*.regcmd.txt` or `*.txt` holds one word of 16 hexadecimal digits a line, other names little-endian
+    `*.regcmd.txt` or `*.txt` holds one word of 16 hexadecimal digits per line, other names little-endian
     words. Returns a sentence about the file. Raises UsageError for a place that cannot be written, and
     TargetError for a program without tasks.
     """
@@ -32,7 +32,7 @@ def write_compiled(compiled: Compiled, out: Path) -> str:
 
 
 def stream_words(compiled: Compiled) -> np.ndarray:
-    """(n,) uint64: the words of all tasks, filled up with zeros to whole lines of 64 bytes."""
+    """Return (n,) uint64: the words of all tasks, filled up with zeros to whole lines of 64 bytes."""
     parts = [np.zeros(0, np.uint64)]
     for task in compiled.tables.tasks:
         part = np.zeros(-(-len(task.words) // _LINE) * _LINE, np.uint64)
@@ -42,7 +42,7 @@ def stream_words(compiled: Compiled) -> np.ndarray:
 
 
 def _replace(out: Path, data: bytes) -> None:
-    """The whole file or nothing. A folder, device or pipe is refused."""
+    """Write the whole file or nothing. Raises UsageError for a folder, device or pipe."""
     if out.exists() and not out.is_file():
         raise UsageError(f"{out}: cannot write: expected the name of a file")
     temporary = out.with_name(f".{out.name}.partial")

@@ -1,1 +1,2 @@
-"""Which layers the NPU runs and which the Host: what both take, what changing sides costs, the best cut."""
+"""Decide which layers the NPU runs and which the Host: what both take, what changing sides costs, the best
+cut."""

@@ -1,4 +1,5 @@
-"""What layers take on the NPU and on the Host, and tensors between them: the question for `best_sides`."""
+"""Find what layers take on the NPU and on the Host, and tensors between them: the question for
+`best_sides`."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from npuviz.targets.rk3588.task.host_cost import change_cycles, is_free, process
 class Measured:
     """A layer on the NPU: cycles of its tasks.
 
-    is_product   a product with constants, which is what the NPU is for: never the Host's
+    is_product   whether it is a product with constants, which the NPU is for: it never goes to the Host
     is_composed  as of Choice
     """
 
@@ -31,7 +32,7 @@ class Measured:
 
 
 def host_cycles_of(graph: Graph, planner: Planner, layer: Layer, spec: RknnSpec) -> int:
-    """A layer's time on the Host where it works already, its integers made floats before."""
+    """Return a layer's time on the Host when that works already; its integers are made floats first."""
     processor = processor_of(spec)
     nodes = [*layer.nodes]
     for node in layer.nodes:
@@ -49,7 +50,7 @@ def weigh(
     on_host: Collection[int],
     measured: Mapping[int, Measured],
 ) -> dict[int, HostReason]:
-    """Heads of layers that the NPU can run, but that take less on the Host together with what is there.
+    """Return heads of layers that the NPU can run, but that take less on the Host together with others there.
 
     on_host   heads of layers that only the Host can run
     measured  of the others
@@ -65,7 +66,7 @@ def weigh(
         host = None if npu is not None and is_held else host_cycles_of(graph, planner, layer, spec)
         choices.append(Choice(npu, host, found is not None and found.is_composed))
     if not on_host and not any(choice.host is None for choice in choices):
-        # Nothing here needs either side; an NPU with nothing to do is not what a model is compiled for.
+        # No layer needs a certain side; a model is not compiled for an NPU with nothing to do.
         return {}
     question = Question(
         choices,
@@ -97,7 +98,7 @@ def _reason(choice: Choice, spec: RknnSpec) -> HostReason:
 def _exchanges(
     builder: Builder, layers: Sequence[Layer], planner: Planner, choices: Sequence[Choice]
 ) -> Iterator[Exchange]:
-    """Tensors between layers of which one may go to either side."""
+    """Yield the tensors between layers of which at least one may go to either side."""
     graph = builder.graph
     makers = {
         tensor: place
@@ -124,13 +125,13 @@ def _exchanges(
 
 
 def _stored(planner: Planner, makers: Mapping[int, int], tensor: int) -> int:
-    """The tensor that is read: of a DequantizeLinear that is no layer, what it makes float."""
+    """Return the tensor that is read: for a DequantizeLinear that is no layer, its 8-bit tensor."""
     source = planner.quantised.sources.get(tensor)
     return source.stored if source is not None and tensor not in makers else tensor
 
 
 def _conversion(builder: Builder, tensor: int) -> int:
-    """Cycles of a tensor's way between the layouts, by whom it is faster."""
+    """Return the cycles of a tensor's conversion between the layouts, in the faster way."""
     try:
         return conversion_cycles(builder, tensor)
     except (CannotLower, DoesNotFit, FormatError, ValueError):

@@ -1,14 +1,14 @@
-"""The cheapest way to cut a network in two, by Dinic's algorithm: shortest ways are filled, all of one length
-at a time."""
+"""Find the cheapest cut of a network in two by Dinic's algorithm, which fills shortest paths, one length at a
+time."""
 
 from collections import deque
 
 ENDLESS = 1 << 60
-"""More than all costs together: an arc that no cut goes through."""
+"""Capacity of an arc that no cut goes through: more than all costs together."""
 
 
 class Network:
-    """Nodes 0 (the source) and 1 (the sink), and those that are added; arcs with a capacity each."""
+    """A network: node 0 (the source), 1 (the sink) and added ones; arcs with a capacity each."""
 
     def __init__(self) -> None:
         self._ends: list[int] = []
@@ -16,12 +16,13 @@ class Network:
         self._arcs: list[list[int]] = [[], []]
 
     def node(self) -> int:
-        """A new node's number."""
+        """Add a node; return its number."""
         self._arcs.append([])
         return len(self._arcs) - 1
 
     def arc(self, start: int, end: int, capacity: int) -> None:
-        """What a cut costs that has `start` on the source's side, and `end` on the other."""
+        """Add an arc: its capacity is the cost of a cut with `start` on the source's side and `end` on the
+        other."""
         if capacity <= 0 or start == end:
             return
         self._arcs[start].append(len(self._ends))
@@ -30,7 +31,7 @@ class Network:
         self._left += [capacity, 0]
 
     def sink_side(self) -> set[int]:
-        """Nodes on the sink's side of a cheapest cut, as few as there can be."""
+        """Return the nodes on the sink's side of a cheapest cut, as few as possible."""
         while True:
             levels = self._levels()
             if levels[1] < 0:
@@ -38,7 +39,7 @@ class Network:
             self._fill(levels)
 
     def _reaching(self) -> set[int]:
-        """Nodes from which what is left leads to the sink."""
+        """Return the nodes from which remaining capacity leads to the sink."""
         found, waiting = {1}, [1]
         while waiting:
             for arc in self._arcs[waiting.pop()]:
@@ -49,7 +50,8 @@ class Network:
         return found
 
     def _levels(self) -> list[int]:
-        """Arcs from the source to each node through what is left, -1 where there is no way."""
+        """Return the number of arcs from the source to each node through remaining capacity, -1 if there is
+        no path."""
         levels = [-1] * len(self._arcs)
         levels[0] = 0
         waiting: deque[int] = deque((0,))
@@ -63,7 +65,7 @@ class Network:
         return levels
 
     def _fill(self, levels: list[int]) -> None:
-        """Fill shortest ways until there is none. A node's arcs that lead nowhere are not tried again."""
+        """Fill shortest paths until there is none. Arcs of a node that lead nowhere are not tried again."""
         tried = [0] * len(self._arcs)
         way: list[int] = []
         here = 0
@@ -81,7 +83,7 @@ class Network:
                 return
 
     def _step(self, here: int, levels: list[int], tried: list[int]) -> int:
-        """The next arc of a shortest way, -1 if there is none."""
+        """Return the next arc of a shortest path, -1 if there is none."""
         arcs = self._arcs[here]
         while tried[here] < len(arcs):
             arc = arcs[tried[here]]
@@ -91,7 +93,8 @@ class Network:
         return -1
 
     def _push(self, way: list[int]) -> int:
-        """Take what fits through a whole way; back to the start of its first full arc, which is returned."""
+        """Push what fits through a whole path; shorten it to the start of its first full arc, and return that
+        node."""
         least = min(self._left[arc] for arc in way)
         for arc in way:
             self._left[arc] -= least

@@ -1,12 +1,12 @@
-"""Runs of layers on the Host are weighed as wholes: the partition whose modelled time is least.
+"""Weigh runs of layers on the Host as wholes, and find the partition with the least modelled time.
 
 In a fixed order the least is a minimum cut: each layer costs its time on the side where it is, a tensor its
-conversion once if it changes sides, and a layer of the Host behind one of the NPU the way there and back. The
+conversion once if it changes sides, and a layer of the Host after one of the NPU the way there and back. The
 order then follows the sides (`turns_of`), and the sides the order, until neither gains.
 
 Inputs and outputs are converted on the Host, so that a run there which begins or ends a graph costs no call
-of its own. It is counted all the same where the first or last operator is one that the NPU has: the model is
-compiled for it, and what that loses is less than a call.
+of its own. It is counted all the same if the first or last operator is one that the NPU has: the model is
+compiled for the NPU, and the loss is less than a call.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ from itertools import pairwise
 from npuviz.targets.rk3588.compiler.partition.minimum_cut import ENDLESS, Network
 
 MOST_ROUNDS = 8
-"""Of order and cut; each is better than the last, and most graphs need two."""
+"""Most rounds of order and cut; each is better than the last, and most graphs need two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What a layer takes on both sides, in cycles; None where it cannot run.
 
-    is_composed  the NPU has no such operator, and makes it of others
+    is_composed  whether the NPU has no such operator, and composes it of others
     """
 
     npu: int | None
@@ -33,8 +33,12 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A tensor that may change sides: cycles of its conversion, place of the layer that makes it (-1: it is
-    given to the Host), places of those that read it (-1: the Host gives it out)."""
+    """A tensor that may change sides.
+
+    cycles   of its conversion
+    maker    place of the layer that makes it (-1: the Host is given it)
+    readers  places of the layers that read it (-1: the Host gives it out)
+    """
 
     cycles: int
     maker: int
@@ -55,7 +59,7 @@ class Question:
     order: Callable[[frozenset[int]], list[int]]
 
     def cycles(self, on_host: frozenset[int]) -> int:
-        """The time of a partition, in its own order."""
+        """Return the time of a partition, in its own order."""
         found = 0
         for place, choice in enumerate(self.choices):
             taken = choice.host if place in on_host else choice.npu
@@ -74,10 +78,11 @@ class Question:
 
 
 def best_sides(question: Question) -> frozenset[int]:
-    """Places of the layers that the Host runs.
+    """Return the places of the layers that the Host runs.
 
-    An order and its cut only find what is near, so that they begin three times: with all layers on the NPU
-    that it can run, without those that it makes of others, and with all on the Host that it may run.
+    Order and cut find only partitions near their start, so that there are three starts: with all layers on
+    the NPU that it can run, without those that it composes of others, and with all on the Host that it may
+    run.
     """
     choices = list(enumerate(question.choices))
     begins = (
@@ -92,7 +97,7 @@ def best_sides(question: Question) -> frozenset[int]:
 
 
 def _improved(question: Question, on_host: frozenset[int]) -> frozenset[int]:
-    """A partition, cut anew in its own order for as long as that gains."""
+    """Cut a partition again in its own order for as long as that gains; return the best."""
     best = question.cycles(on_host)
     for _ in range(MOST_ROUNDS):
         found = _cut(question, question.order(on_host))
@@ -104,7 +109,7 @@ def _improved(question: Question, on_host: frozenset[int]) -> frozenset[int]:
 
 
 def _cut(question: Question, order: Sequence[int]) -> frozenset[int]:
-    """The best partition in a fixed order."""
+    """Return the best partition in a fixed order."""
     network = Network()
     nodes = [_node(network, choice) for choice in question.choices]
     for exchange in question.exchanges:
@@ -120,20 +125,20 @@ def _cut(question: Question, order: Sequence[int]) -> frozenset[int]:
 
 
 def _node(network: Network, choice: Choice) -> int:
-    """A layer's node: source and sink stand for those that only one side can run."""
+    """Return a layer's node: source and sink stand for layers that only one side can run."""
     if choice.npu is None:
         return 1
     if choice.host is None:
         return 0
     node = network.node()
-    # What both sides take anyway goes through no cut.
+    # The time that both sides take anyway is in no arc.
     network.arc(0, node, choice.host - min(choice.host, choice.npu))
     network.arc(node, 1, choice.npu - min(choice.host, choice.npu))
     return node
 
 
 def _add_exchange(network: Network, nodes: Sequence[int], exchange: Exchange) -> None:
-    """A conversion is paid once, for any number of readers on the other side."""
+    """Add the arcs of a conversion, paid once for any number of readers on the other side."""
     maker = nodes[exchange.maker] if exchange.maker >= 0 else 1
     readers = {nodes[reader] if reader >= 0 else 1 for reader in exchange.readers} - {maker}
     if len(readers) == 1:
