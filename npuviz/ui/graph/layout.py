@@ -153,7 +153,7 @@ def _between_groups(
 
 
 def _turn(points: np.ndarray) -> np.ndarray:
-    """Return the exchange the axes, so that ranks become columns with room for boxes and shape labels."""
+    """Exchange the axes, so that ranks become columns with room for boxes and shape labels."""
     across = (NODE_WIDTH + SHAPE_GAP) / (NODE_HEIGHT + ROW_GAP)
     down = (NODE_HEIGHT + ROW_GAP / 2) / (NODE_WIDTH + COLUMN_GAP)
     return np.stack([points[:, 1] * across, points[:, 0] * down], axis=1)

@@ -77,9 +77,7 @@ class Builder(TakesNotes):
 
     @contextmanager
     def node(self, node_id: int) -> Generator[None]:
-        """Yield the attribute everything emitted in the block to a graph node, and close its tiles at the
-        end.
-        """
+        """Attribute everything emitted in the block to a graph node, and close its tiles at the end."""
         outer = self.emitter.node
         self.emitter.node = node_id
         is_outermost = False

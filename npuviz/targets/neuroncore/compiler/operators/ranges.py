@@ -1,13 +1,13 @@
-"""Ranges that cover a dimension."""
+"""Divide a dimension into ranges."""
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.targets.neuroncore.compiler.streams.emitter import MAX_INSTRUCTIONS
 
 
 def blocks(count: int, step: int) -> list[tuple[int, int]]:
-    """Return the half-open ranges of at most `step` that cover 0..count-1.
+    """Divide 0..count-1 into half-open ranges of `step`, the last of at most that.
 
-    Raises CannotLower when they are more than an operator's instructions: each takes one at least.
+    Raises CannotLower if there are more ranges than an operator may have instructions.
     """
     if count > MAX_INSTRUCTIONS * max(1, step):
         raise CannotLower("more instructions than one operator may have", change="smaller tensors")
@@ -15,6 +15,6 @@ def blocks(count: int, step: int) -> list[tuple[int, int]]:
 
 
 def even_blocks(count: int, limit: int) -> list[tuple[int, int]]:
-    """Return the fewest half-open ranges of at most `limit` that cover 0..count-1, of nearly equal length."""
+    """Divide 0..count-1 into the fewest half-open ranges of at most `limit`, of nearly equal length."""
     parts = max(1, -(-count // max(1, limit)))
     return blocks(count, -(-count // parts)) if count else []

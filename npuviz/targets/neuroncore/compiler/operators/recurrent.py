@@ -1,6 +1,6 @@
-"""RNN, GRU and LSTM: time steps one after the other; hidden units on partitions, batch in the free axis.
+"""Lower RNN, GRU and LSTM: time steps in order, hidden units on partitions, batch in the free axis.
 
-So a step's state is the moving operand of the next step as it is, and nothing is turned over in the loop.
+So a step's state is directly the moving operand of the next step, and the loop needs no transposes.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _MAX_STEPS = 2048
 
 @dataclass(slots=True)
 class _State:
-    """What a step hands to the next: h, and c of an LSTM; one tile for every part of the units."""
+    """State after a step: h, and c of an LSTM; one tile for each part of the units."""
 
     hidden: Tiles
     cell: Tiles
@@ -59,12 +59,12 @@ def lower_recurrent(b: Builder, node: Node) -> None:
 
 
 def _text(value: object) -> str:
-    """Return a name of an attribute that is a list of texts."""
+    """Return an element of an attribute that is a list of texts as str."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 class _Direction:
-    """One direction of a node."""
+    """Emits one direction of a node."""
 
     def __init__(
         self, b: Builder, node: Node, index: int, is_reverse: bool, functions: list[Activation]
@@ -115,19 +115,19 @@ class _Direction:
             self._store(self._output(2), state.cell)
 
     def _inputs(self, step: int) -> Tiles:
-        """Return the inputs of a step: chunks [features, batch]."""
+        """Load the inputs of a step: chunks [features, batch]."""
         view = self.source[step]
         return panel(
             self.b, Matrix(view, False), consecutive(0, view.shape[1]), (0, self.batch), self.dtype, True
         )
 
     def _by_units(self, view: HbmView) -> list[HbmView]:
-        """Return [batch, units] as [units of the part, batch]."""
+        """Return parts [units of the part, batch] of a view [batch, units]."""
         turned = view.permute(1, 0)
         return [turned[u0:u1] for u0, u1 in unit_parts(self.units)]
 
     def _of_direction(self, view: HbmView) -> HbmView:
-        """Return [batch, units] of an initial or final state."""
+        """Return this direction's [batch, units] of an initial or final state."""
         return view[:, self.index] if self.is_batch_first else view[self.index]
 
     def _initial(self, position: int) -> Tiles:
@@ -147,7 +147,7 @@ class _Direction:
                 self.b.dma.store(part, tile)
 
     def _keep(self, state: _State, new: _State, step: int) -> None:
-        """Store Y of a step and make its state the current one, where the sequence is that long."""
+        """Store Y of a step, and update the state of the sequences that are longer than `step`."""
         sequence = self._output(0)
         target: list[HbmView] = []
         if sequence is not None:
@@ -171,7 +171,7 @@ class _Direction:
                 b.dma.store(target[part], hidden)
 
     def _mask(self, step: int, like: View) -> View:
-        """Return 1 where a sequence of the batch is longer than `step`."""
+        """Compute a mask: 1 for sequences of the batch that are longer than `step`."""
         assert self.lengths is not None
         lengths = self.b.dma.fetch(self.lengths.broadcast_to((like.partitions, self.batch)))
         mask = self.b.tiles.sbuf(like.partitions, like.shape, "uint8")
@@ -201,7 +201,7 @@ class _Direction:
         func: Activation,
         peephole: tuple[int, View] | None = None,
     ) -> View:
-        """Return the func(sums + bias (+ peephole weight * cell)) of a gate."""
+        """Compute a gate: func(sums + bias (+ peephole weight * cell))."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
         result = b.tiles.sbuf(u1 - u0, (self.batch,), self.dtype)
@@ -219,7 +219,7 @@ class _Direction:
         return result
 
     def _lstm(self, gates: Gates, inputs: Tiles, state: _State) -> _State:
-        """Return the gates in the order input, output, forget, cell; peepholes input, output, forget."""
+        """Emit an LSTM step; gates: input, output, forget, cell; peepholes: input, output, forget."""
         b = self.b
         sigmoid, squash, final = self.functions
         terms = self._terms(gates, inputs, state.hidden)
@@ -242,7 +242,7 @@ class _Direction:
         return new
 
     def _gru(self, gates: Gates, inputs: Tiles, state: _State) -> _State:
-        """Return the gates in the order update, reset, hidden."""
+        """Emit a GRU step; gates: update, reset, hidden."""
         b = self.b
         sigmoid, squash = self.functions
         terms = self._terms(gates, inputs, state.hidden)
@@ -265,7 +265,7 @@ class _Direction:
         return _State(hidden, [])
 
     def _reset_before(self, gates: Gates, inputs: Tiles, damped: Tiles, part: int) -> View:
-        """Return the W x + R (r h) + both biases."""
+        """Compute W x + R (r h) + both biases."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
         total = b.tiles.sbuf(u1 - u0, (self.batch,), "float32")
@@ -279,7 +279,7 @@ class _Direction:
         return total
 
     def _reset_after(self, gates: Gates, inputs: Tiles, hidden: Tiles, reset: View, part: int) -> View:
-        """Return the W x + bias + r (R h + its bias)."""
+        """Compute W x + bias + r (R h + its bias)."""
         b = self.b
         u0, u1 = unit_parts(self.units)[part]
         total = b.tiles.sbuf(u1 - u0, (self.batch,), "float32")

@@ -1,4 +1,4 @@
-"""Weights and element-wise parts of recurrent operators, with hidden units on partitions."""
+"""Load weights of recurrent operators, and compute their gates, with hidden units on partitions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ FUNCTIONS = {
     "Softplus": Activation.SOFTPLUS,
 }
 Tiles = list[View]
-"""One view [units of the part, columns] for every 128 hidden units."""
+"""A view [units of the part, columns] for each 128 hidden units."""
 
 
 def unit_parts(units: int) -> list[tuple[int, int]]:
-    """Return the ranges of hidden units that fit the partitions."""
+    """Return ranges of at most 128 hidden units."""
     return blocks(units, NUM_PARTITIONS)
 
 
 def function(name: str) -> Activation:
-    """Return the activation instruction's function of an ONNX name. Raises CannotLower."""
+    """Return the activation for an ONNX name. Raises CannotLower if there is none."""
     try:
         return FUNCTIONS[name]
     except KeyError:
@@ -38,8 +38,8 @@ def function(name: str) -> Activation:
 class Gates:
     """The matrices of one direction: chunks [K of the chunk, gates * units], K being inputs or units.
 
-    biases  by gate, one column [units of the part, 1] for every part, of inputs and units together;
-            empty without biases;  unit_biases  those of the units alone
+    biases  by gate, one column [units of the part, 1] for each part: the sum of input and recurrent bias;
+    empty without biases;  unit_biases  the recurrent biases alone
     """
 
     b: Builder
@@ -50,7 +50,7 @@ class Gates:
     unit_biases: list[Tiles]
 
     def sums(self, gate: int, terms: Sequence[tuple[Tiles, Tiles]], part: int) -> View:
-        """Return a PSUM tile: the sum of weights^T @ values of a gate over (chunks of weights, of values)."""
+        """Sum weights^T @ values of a gate over (chunks of weights, of values) in a PSUM tile."""
         u0, u1 = unit_parts(self.units)[part]
         columns = terms[0][1][0].free_size
         bank = self.b.tiles.psum(u1 - u0, (columns,))
@@ -61,7 +61,7 @@ class Gates:
         return bank
 
     def bias(self, gate: int, part: int) -> View | float:
-        """Return the bias column of a gate, inputs and units together."""
+        """Return the bias column of a gate (input and recurrent bias), 0.0 without biases."""
         return self.biases[gate][part] if self.biases else 0.0
 
 
@@ -73,10 +73,10 @@ def load_gates(
     splits_bias: bool,
     dtype: str,
 ) -> Gates:
-    """Return the everything of one direction in tiles of the enclosing scope.
+    """Load weights and biases of one direction to tiles of the enclosing scope.
 
     weights  [gates * units, inputs] and [gates * units, units];  bias [2 * gates * units]
-    splits_bias  the last gate's biases of inputs and units are kept apart (GRU)
+    splits_bias  keep the input and recurrent biases of the last gate apart (GRU)
     """
     rows = weights[0].shape[0]
     count = rows // units
@@ -108,7 +108,7 @@ def load_gates(
 
 
 def blend(b: Builder, target: View, gate: View, new: View, old: View) -> None:
-    """target = (1 - gate) * new + gate * old, as new + gate * (old - new)."""
+    """Compute target = (1 - gate) * new + gate * old, as new + gate * (old - new)."""
     change = b.tiles.sbuf(target.partitions, target.shape, "float32")
     b.isa.tensor_tensor(change, old, new, Alu.SUBTRACT)
     b.isa.tensor_tensor(change, change, gate, Alu.MULTIPLY)

@@ -1,4 +1,4 @@
-"""DFT and STFT as constant matrices times the data, on PE."""
+"""Lower DFT and STFT to products with constant matrices on PE."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,16 +15,16 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 MAX_LENGTH = 4096
-"""The matrix has the square of it."""
-# Below it, a sine or cosine is a zero that floating point missed.
+"""Longest transform; its matrix has the square of this many elements."""
+# Smaller sines and cosines are zeros with a rounding error.
 _ZERO = 1e-12
 
 
 def dft_matrix(length: int, size: int, out: int, parts: tuple[int, int], *, is_inverse: bool) -> np.ndarray:
-    """Return (out * parts[1], size * parts[0]) float64: a transform of real or complex numbers as pairs.
+    """Return the matrix of a transform, (out * parts[1], size * parts[0]) float64; complex numbers are pairs.
 
-    length  of the transform;  size, out  samples before and after: fewer than `length` after means one
-            side, more parts before than after a real signal from one side
+    length  length of the transform;  size, out  samples before and after: fewer than `length` after means a
+    one-sided result, more parts before than after a real signal from one side
     parts   numbers of a sample before and after: 1 real, 2 real and imaginary
     """
     used = min(size, length)
@@ -34,7 +34,7 @@ def dft_matrix(length: int, size: int, out: int, parts: tuple[int, int], *, is_i
     sine[np.abs(sine) < _ZERO] = 0
     scale = np.full(used, 1.0 / length if is_inverse else 1.0)
     if is_inverse and parts[1] == 1:
-        # The other side repeats all samples but the first and, in even lengths, the last.
+        # The other side mirrors all samples except the first and, for even lengths, the last.
         scale[1 : (length + 1) // 2] *= 2
     turn = sine if is_inverse else -sine
     made = np.zeros((out, parts[1], size, parts[0]))
@@ -49,7 +49,7 @@ def dft_matrix(length: int, size: int, out: int, parts: tuple[int, int], *, is_i
 
 
 def lower_dft(b: Builder, node: Node) -> None:
-    """Lower DFT of any axis, forwards or backwards, of one or both sides."""
+    """Lower DFT of any axis, forward or inverse, one-sided or not."""
     to, of = arguments.target(b, node), arguments.source(b, node)
     _check_type(of)
     rank = len(of.shape)
@@ -76,7 +76,7 @@ def lower_dft(b: Builder, node: Node) -> None:
 
 
 def lower_stft(b: Builder, node: Node) -> None:
-    """Lower STFT: overlapping frames are read by one descriptor each, weighted by the window, transformed."""
+    """Lower STFT: read overlapping frames by one descriptor each, weight by the window, transform."""
     to, of = arguments.target(b, node), arguments.source(b, node)
     _check_type(of)
     step = arguments.known_ints(b, node, 1, "the step of the frames")

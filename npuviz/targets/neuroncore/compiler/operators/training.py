@@ -1,4 +1,4 @@
-"""Optimisers of ai.onnx.preview.training: Momentum, Adagrad, Adam; one loop for each trained tensor."""
+"""Lower Momentum, Adagrad and Adam (ai.onnx.preview.training), with a loop for each trained tensor."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from npuviz.targets.neuroncore.isa import Activation, Alu
 
 WIDTH = 1024
 Step = Callable[[Builder, Node, View, View, list[View]], list[View]]
-"""step(b, node, R [P,1], T [P,1], [X, G, states]) -> [new X, new states]."""
+"""Function step(b, node, R [P,1], T [P,1], [X, G, states]) that returns [new X, new states]."""
 
 
 def _number(node: Node, name: str, default: float) -> float:
@@ -29,7 +29,7 @@ def _number(node: Node, name: str, default: float) -> float:
 
 
 def _regularised(b: Builder, node: Node, x: View, gradient: View) -> View:
-    """Return the gradient + norm_coefficient * x."""
+    """Compute gradient + norm_coefficient * x."""
     made = temporary(b, x)
     factor = _number(node, "norm_coefficient", 0.0)
     b.isa.scalar_tensor_tensor(made, x, Alu.MULTIPLY, factor, Alu.ADD, gradient)
@@ -37,7 +37,7 @@ def _regularised(b: Builder, node: Node, x: View, gradient: View) -> View:
 
 
 def _mixed(b: Builder, old: View, share: float, new: View, other: float | View) -> View:
-    """share * old + other * new."""
+    """Compute share * old + other * new."""
     made, added = temporary(b, old), temporary(b, old)
     binary(b, added, new, other, Alu.MULTIPLY)
     b.isa.scalar_tensor_tensor(made, old, Alu.MULTIPLY, share, Alu.ADD, added)
@@ -45,7 +45,7 @@ def _mixed(b: Builder, old: View, share: float, new: View, other: float | View) 
 
 
 def _moved(b: Builder, x: View, rate: View, direction: View) -> View:
-    """Return the x - rate * direction."""
+    """Compute x - rate * direction."""
     made = temporary(b, x)
     binary(b, made, direction, rate, Alu.MULTIPLY)
     binary(b, made, x, made, Alu.SUBTRACT)
@@ -53,7 +53,7 @@ def _moved(b: Builder, x: View, rate: View, direction: View) -> View:
 
 
 def _divided_by_root(b: Builder, x: View, squares: View, epsilon: float) -> View:
-    """Return the x / (sqrt(squares) + epsilon)."""
+    """Compute x / (sqrt(squares) + epsilon)."""
     root = temporary(b, x)
     scalar(b, root, squares, Alu.POWER, 0.5, Alu.ADD, epsilon)
     binary(b, root, x, root, Alu.DIVIDE)
@@ -104,7 +104,7 @@ def _adam(b: Builder, node: Node, rate: View, count: View, values: list[View]) -
     scalar(b, below, count, Alu.POWER, alpha, reverse=True)
     scalar(b, below, below, Alu.MULTIPLY, -1.0, Alu.ADD, 1.0)
     binary(b, step, step, below, Alu.DIVIDE)
-    # The first step of all is not corrected.
+    # The first step (T = 0) is not corrected.
     where(b, step, compared(b, count, Alu.LESS_EQUAL, 0.0), 1.0)
     binary(b, step, step, rate, Alu.MULTIPLY)
     moved = _moved(b, x, step, _divided_by_root(b, average, squares, _number(node, "epsilon", 1e-6)))
@@ -120,7 +120,7 @@ _STEPS: dict[str, tuple[Step, int]] = {
 
 
 def lower_optimiser(b: Builder, node: Node) -> None:
-    """All trained tensors of the node, one after the other."""
+    """Lower an optimiser: update the trained tensors of the node in turn."""
     step, states = _STEPS[node.op_type]
     kinds = {b.graph.tensors[tensor].dtype for tensor in node.inputs[2:]}
     if kinds != {"float32"}:

@@ -1,4 +1,4 @@
-"""Sliding windows of convolutions and pools over three axes: depth, rows, columns."""
+"""Describe sliding windows of convolutions and pools over three axes: depth, rows, columns."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,9 @@ Axes = tuple[WindowAxis, WindowAxis, WindowAxis]
 
 
 def three_axes(node: Node, in_shape: Sequence[int], out_shape: Sequence[int], kernel: Sequence[int]) -> Axes:
-    """Return the axes of a node's windows; missing ones have one position. Raises CannotLower for more."""
+    """Return the axes of a node's windows; missing ones have size 1. Raises CannotLower for more than
+    three.
+    """
     if not 1 <= len(kernel) <= MAX_AXES:
         raise CannotLower(f"{len(kernel)} spatial axes; at most {MAX_AXES}")
     depth, rows, columns = padded_axes(window_axes(node, in_shape, out_shape, kernel), MAX_AXES)

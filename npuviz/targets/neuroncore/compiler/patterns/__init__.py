@@ -1,1 +1,1 @@
-"""Access patterns of tiles and of HBM, sliced and reshaped as numpy arrays are, down to DMA descriptors."""
+"""Access patterns of tiles and of HBM, sliced and reshaped like numpy arrays, and DMA descriptors of them."""

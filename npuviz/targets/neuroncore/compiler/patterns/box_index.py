@@ -1,4 +1,4 @@
-"""Finds which of many boxes of bytes share bytes with another, without looking at all of them."""
+"""Find the boxes of bytes that share bytes with a given one, without testing all boxes."""
 
 from collections.abc import Hashable, Iterator
 from itertools import product
@@ -9,9 +9,9 @@ from npuviz.targets.neuroncore.compiler.patterns.tile import Box
 Key = TypeVar("Key", bound=Hashable)
 
 _ROW_BITS, _BYTE_BITS = 7, 12
-"""Boxes are found by the pieces of 128 partitions (rows of a variable) and 4 KiB in which they lie."""
+"""Bits of the bucket size: boxes are indexed by buckets of 128 partitions (rows) and 4 KiB."""
 _MOST_BUCKETS = 8
-"""A box over more of them is looked at in every search."""
+"""A box in more buckets is tested in every search instead."""
 
 
 def meets(a: Box, b: Box) -> bool:
@@ -20,7 +20,7 @@ def meets(a: Box, b: Box) -> bool:
 
 
 class BoxIndex(Generic[Key]):
-    """Keys with a box each."""
+    """An index of keys by their boxes."""
 
     __slots__ = ("_boxes", "_buckets", "_wide")
 
@@ -30,21 +30,21 @@ class BoxIndex(Generic[Key]):
         self._wide: dict[Key, None] = {}
 
     def add(self, key: Key, box: Box) -> None:
-        """Keep a key's box; a box that it had goes."""
+        """Add a key with its box, which replaces an earlier one."""
         self.remove(key)
         self._boxes[key] = box
         for group in self._groups(box):
             group[key] = None
 
     def remove(self, key: Key) -> None:
-        """Forget a key, if it is there."""
+        """Remove a key, if it is there."""
         box = self._boxes.pop(key, None)
         if box is not None:
             for group in self._groups(box):
                 del group[key]
 
     def meeting(self, box: Box) -> list[Key]:
-        """Return the keys whose boxes share a byte with this one."""
+        """Return the keys whose boxes share a byte with a given one."""
         boxes = self._boxes
         rows, pieces = _pieces(box)
         if len(rows) * len(pieces) >= len(boxes):

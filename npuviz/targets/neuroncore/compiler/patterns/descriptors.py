@@ -1,4 +1,4 @@
-"""Patterns become DMA descriptors: at most four sizes and steps a side, innermost in bytes."""
+"""Make DMA descriptors from patterns: at most four sizes and steps a side, the innermost in bytes."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -31,12 +31,12 @@ class Side:
 
 
 def hbm_side(view: HbmView) -> Side:
-    """Return a pattern of a variable."""
+    """Return the side of a pattern of a variable."""
     return Side(view.variable, view.offset, view.dtype, view.itemsize, view.shape, view.steps)
 
 
 def sbuf_side(view: View, partition_bytes: int) -> Side:
-    """Return a pattern of SBUF; its first dimension is the partition."""
+    """Return the side of a pattern in SBUF; its first dimension is the partition."""
     if view.space != Space.SBUF:
         raise SimulationError(f"{view!r}: DMA moves to and from SBUF only")
     item = view.itemsize
@@ -51,10 +51,10 @@ def sbuf_side(view: View, partition_bytes: int) -> Side:
 
 
 def descriptors(to: Side, source: Side, op: DescriptorOp = "copy") -> tuple[Descriptor, ...]:
-    """Return the movement element by element; both sides have the same shape.
+    """Return the descriptors of an element-wise movement between sides of the same shape.
 
     Patterns of more than four dimensions are cut into several descriptors. Raises SimulationError for
-    absurdly many.
+    more than MAX_DESCRIPTORS.
     """
     dims = merged_together(to.shape, (to.steps, source.steps))
     peeled: list[tuple[int, ...]] = []
@@ -77,7 +77,7 @@ def descriptors(to: Side, source: Side, op: DescriptorOp = "copy") -> tuple[Desc
 
 
 def transposition(to: Side, source: Side) -> Descriptor:
-    """Return `to` [columns, rows] = `source` [rows, columns] by the DMA engines' transpose."""
+    """Return the descriptor of a DMA transpose: `to` [columns, rows] = `source` [rows, columns]."""
     columns, rows = to.shape
     accesses = [
         _access(each, _entries([*zip(each.shape, each.steps, strict=True)], 1, each.item), 0)
@@ -88,7 +88,7 @@ def transposition(to: Side, source: Side) -> Descriptor:
 
 
 def _entries(dims: Sequence[tuple[int, ...]], side: int, item: int) -> list[tuple[int, int]]:
-    """Return (size, step) of a side, outermost first, the last one counting bytes."""
+    """Return (size, step) of a side, outermost first; the last one counts bytes."""
     found = merged([*((dim[0], dim[side]) for dim in dims), (item, 1)])
     if not found:
         return [(item, 1)]

@@ -1,4 +1,4 @@
-"""Element patterns of variables in HBM, of any rank."""
+"""Views: element patterns of variables in HBM, of any rank."""
 
 from collections.abc import Sequence
 from math import prod
@@ -11,7 +11,7 @@ _ITEM_BYTES: dict[str, int] = {}
 
 
 def item_bytes(dtype: str) -> int:
-    """Return the bytes of an element of a type of npuviz.program.dtypes in HBM."""
+    """Return the bytes of an element in HBM of a type of npuviz.program.dtypes."""
     found = _ITEM_BYTES.get(dtype)
     if found is None:
         found = _ITEM_BYTES[dtype] = numpy_dtype(dtype).itemsize
@@ -19,7 +19,7 @@ def item_bytes(dtype: str) -> int:
 
 
 class HbmView:
-    """A pattern of a variable's elements, indexed like a numpy array. Never changed.
+    """An immutable pattern of a variable's elements, indexed like a numpy array.
 
     variable  index of the variable;  offset  byte offset of the first element
     shape, steps  outermost first; steps in bytes, any sign
@@ -55,13 +55,13 @@ class HbmView:
         return prod(self.shape)
 
     def __getitem__(self, key: object) -> "HbmView":
-        """Return the numpy basic slicing, negative steps too."""
+        """Slice as numpy does, also with negative steps."""
         items = key if isinstance(key, tuple) else (key,)
         offset, shape, steps = strides.sliced(self.shape, self.steps, items)
         return self._with(shape, steps, self.offset + offset)
 
     def reshape(self, *shape: int) -> "HbmView":
-        """Return the same elements in another shape (one may be -1). Raises ValueError if not a view."""
+        """Return the elements in another shape (one size may be -1). Raises ValueError if not a view."""
         new = strides.resolved_shape(self.num_elements, shape)
         return self._with(new, strides.reshaped_steps(self.shape, self.steps, new))
 
@@ -70,13 +70,13 @@ class HbmView:
         return self.reshape(self.num_elements)
 
     def permute(self, *axes: int) -> "HbmView":
-        """Return the dimensions in another order."""
+        """Return the view with its dimensions in another order."""
         if sorted(axes) != list(range(len(self.shape))):
             raise ValueError(f"{axes} is no order of {len(self.shape)} dimensions")
         return self._with(tuple(self.shape[axis] for axis in axes), tuple(self.steps[axis] for axis in axes))
 
     def broadcast_to(self, shape: Sequence[int]) -> "HbmView":
-        """Return the repeated to `shape` by numpy's rules. Raises ValueError if they forbid it."""
+        """Return the view broadcast to `shape` by numpy's rules. Raises ValueError if they forbid it."""
         wanted = tuple(shape)
         extra = len(wanted) - len(self.shape)
         if extra < 0 or any(
@@ -90,14 +90,14 @@ class HbmView:
         return self._with(wanted, (*(0,) * extra, *steps))
 
     def bitcast(self, dtype: str) -> "HbmView":
-        """Return the same bytes as another type; another size needs a dense innermost dimension that fits."""
+        """Return the bytes as another type; another item size needs a dense innermost dimension that fits."""
         old, new = self.itemsize, item_bytes(dtype)
         shape, steps = bitcast_dims(self.shape, self.steps, old, new, in_bytes=True)
         return HbmView(self.variable, self.offset, dtype, shape, steps)
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements follow each other without gaps in row-major order."""
+        """Whether the elements are contiguous in row-major order."""
         dims = strides.merged(zip(self.shape, self.steps, strict=True))
         return not dims or (len(dims) == 1 and dims[0][1] == self.itemsize)
 

@@ -1,4 +1,4 @@
-"""What has read and written a tile of SBUF or PSUM, or a variable in HBM."""
+"""Record the accesses to tiles of SBUF and PSUM, and to variables in HBM."""
 
 from collections.abc import Hashable
 
@@ -9,10 +9,10 @@ Box = tuple[int, int, int, int]
 
 
 class Region:
-    """What has read and written one tile (or variable).
+    """Record of the accesses to one tile (or variable).
 
-    prior   channel -> done up to, of work on the bytes before the region was made
-    settled  channels whose work is already behind all of `prior`
+    prior    channel -> done up to, of work on the bytes before the region was made
+    settled  channels whose work already comes after all of `prior`
     writes, reads  (box, channel) -> position of the last such access
     """
 
@@ -25,14 +25,14 @@ class Region:
         self.settled: set[int] = set()
 
     def restart(self, done: dict[int, int]) -> None:
-        """Forget all accesses: whoever comes waits for everything in `done`."""
+        """Forget all accesses; later ones wait for `done` (channel -> done up to)."""
         self.writes.clear()
         self.reads.clear()
         self.settled.clear()
         self.prior = dict(done)
 
     def inherit(self, old: "Region") -> None:
-        """Whoever writes here must wait for everything done to `old`, whose bytes these were."""
+        """Make later writes wait for all accesses to `old`, which had these bytes before."""
         prior = self.prior
         for channel, count in old.prior.items():
             if count > prior.get(channel, 0):
@@ -46,12 +46,12 @@ class Region:
 class Tile(Region):
     """Bytes [address, address + size) of every partition.
 
-    users   open scopes that hold it; 0: closed, its bytes may be taken
+    users   number of open scopes that hold it; 0: closed, its bytes may be taken
     keys    cache key -> box of the HBM patterns that it holds copies of
-    chance  was used since the allocator last passed it
-    core, partitions, tensor  for people: where it is, how many partitions were asked for, the graph
-            tensor that it holds (-1: none)
-    name    what a program's text calls it, "" if it does not
+    chance  whether it was used since the allocator last passed it
+    core, partitions, tensor  for display: core, number of requested partitions, graph tensor that it
+    holds (-1: none)
+    name    its name in a program's text, or ""
     first, last  (channel, position) of the first and the last instruction that touch it
     """
 
@@ -86,7 +86,7 @@ class Tile(Region):
         self.last: tuple[int, int] | None = None
 
     def forget(self, box: Box) -> None:
-        """Bytes change: what they were copies of, they are no more."""
+        """Forget the HBM patterns in a box whose bytes change."""
         keys = self.keys
         if keys:
             p0, p1, b0, b1 = box

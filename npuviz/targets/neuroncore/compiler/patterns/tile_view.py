@@ -1,4 +1,4 @@
-"""Access patterns of tiles in SBUF and PSUM: sliced, reshaped and permuted as numpy arrays are."""
+"""Views: access patterns of tiles in SBUF and PSUM, sliced, reshaped and permuted like numpy arrays."""
 
 import struct
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.isa import DTYPE_BYTES, DTYPE_NAMES, NUM_PARTITIONS, Space
 
 DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPE_NAMES)}
-"""isa.Dtype by name."""
+"""Code (isa.Dtype) of each element type name."""
 ITEM_BYTES: dict[str, int] = dict(zip(DTYPE_NAMES, DTYPE_BYTES, strict=True))
 
 MAX_SIZE = 65535
@@ -19,7 +19,7 @@ _OPERAND = struct.Struct("<BBBBI4H4h8x")
 
 
 class View:
-    """Elements (partition, *free) of a tile; every partition has the same pattern. Never changed.
+    """An immutable pattern of a tile's elements (partition, *free), the same in every partition.
 
     tile      allocation the bytes belong to
     partition, partitions  first partition and their number
@@ -71,7 +71,7 @@ class View:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether the elements of a partition follow each other without gaps."""
+        """Whether the elements of a partition are contiguous."""
         return len(strides.merged(zip(self.shape, self.steps, strict=True))) <= 1 and (
             self.free_size == 1 or self._inner_step() == 1
         )
@@ -81,9 +81,7 @@ class View:
         return dims[-1][1] if dims else 1
 
     def __getitem__(self, key: object) -> "View":
-        """Return the basic slicing over (partition, *free); an int keeps a partition (of one) but drops a
-        free dim.
-        """
+        """Slice (partition, *free); an int drops a free dimension, but keeps one partition."""
         items = strides.expanded_key(key if isinstance(key, tuple) else (key,), len(self.shape) + 1)
         first = items[0]
         if isinstance(first, slice):
@@ -106,14 +104,12 @@ class View:
         )
 
     def reshape(self, *free: int) -> "View":
-        """Return the other free dimensions of the same elements (one may be -1). Raises ValueError if not a
-        view.
-        """
+        """Return the elements with other free dimensions (one may be -1). Raises ValueError if not a view."""
         shape = strides.resolved_shape(self.free_size, free)
         return self._with(shape, strides.reshaped_steps(self.shape, self.steps, shape))
 
     def permute(self, *free_axes: int) -> "View":
-        """Return the free dimensions in another order: axis 0 is the first free dimension."""
+        """Return the view with its free dimensions in another order; axis 0 is the first free dimension."""
         if sorted(free_axes) != list(range(len(self.shape))):
             raise ValueError(f"{free_axes} is no order of {len(self.shape)} free dimensions")
         return self._with(
@@ -121,7 +117,9 @@ class View:
         )
 
     def broadcast(self, *free: int) -> "View":
-        """Free dimensions of size 1 repeated to `free`; missing leading ones are added."""
+        """Return the view with free dimensions of size 1 repeated to `free`; missing leading ones are
+        added.
+        """
         extra = len(free) - len(self.shape)
         if extra < 0:
             raise ValueError(f"cannot broadcast {self.shape} to {free}")
@@ -133,7 +131,7 @@ class View:
         return self._with(free, tuple(steps))
 
     def bitcast(self, dtype: str) -> "View":
-        """Return the same bytes as another type; another size needs a dense innermost dimension that fits."""
+        """Return the bytes as another type; another item size needs a dense innermost dimension that fits."""
         old, new = ITEM_BYTES[self.dtype], ITEM_BYTES[dtype]
         shape, steps = bitcast_dims(self.shape, self.steps, old, new)
         return View(self.tile, self.partition, self.partitions, self.address, dtype, shape, steps)
@@ -141,10 +139,10 @@ class View:
     def _with(self, shape: tuple[int, ...], steps: tuple[int, ...]) -> "View":
         return View(self.tile, self.partition, self.partitions, self.address, self.dtype, shape, steps)
 
-    # What the builder asks ----------------------------------------------------------------------
+    # For the builder ----------------------------------------------------------------------
 
     def box(self) -> tuple[int, int, int, int]:
-        """Return (first partition, end partition, first byte, end byte) that the elements lie in."""
+        """Return the box (first partition, end partition, first byte, end byte) around the elements."""
         found = self._box
         if found is None:
             item = ITEM_BYTES[self.dtype]
@@ -158,16 +156,16 @@ class View:
         return found
 
     def packed(self) -> bytes:
-        """Return the operand as isa.OPERAND_DTYPE. Raises SimulationError if the engines cannot have it."""
+        """Pack the view as isa.OPERAND_DTYPE. Raises SimulationError if operands cannot express it."""
         found = self._packed
         if found is None:
             found = self._packed = self._pack()
         return found
 
     def for_reduction(self, num_inner: int) -> tuple["View", int]:
-        """Return the pattern with its `num_inner` innermost dimensions encoded apart from the others.
+        """Return the view with its `num_inner` innermost dimensions encoded apart from the others.
 
-        Returns it and how many encoded dimensions the inner ones take.
+        Also returns the number of encoded dimensions of the inner ones.
         """
         split = len(self.shape) - num_inner
         outer = strides.merged(zip(self.shape[:split], self.steps[:split], strict=True))
@@ -177,7 +175,7 @@ class View:
         return copy, len(inner)
 
     def packed_as(self, dims: strides.Dims) -> bytes:
-        """Return the operand with the same elements in the same order in at most four given dimensions."""
+        """Pack the view with its elements, in the same order, in at most four given dimensions."""
         return self._pack(dims)
 
     def _pack(self, dims: strides.Dims | None = None) -> bytes:
@@ -220,9 +218,7 @@ class View:
 
 
 def packed_pattern(dims: strides.Dims) -> bytes:
-    """Return the sizes and steps as an operand of isa.Space.PATTERN (at most four dimensions, outermost
-    first).
-    """
+    """Pack sizes and steps (at most four, outermost first) as an operand of isa.Space.PATTERN."""
     if len(dims) > 4 or any(size > MAX_SIZE or not MIN_STEP <= step <= MAX_STEP for size, step in dims):
         raise SimulationError(f"{dims} does not fit a pattern of four 16-bit sizes and steps")
     missing = 4 - len(dims)
@@ -232,7 +228,7 @@ def packed_pattern(dims: strides.Dims) -> bytes:
 
 
 def packed_order(order: Sequence[int]) -> bytes:
-    """Return the 32 bytes of a shuffle's order as two operands of isa.Space.PATTERN."""
+    """Pack the 32 bytes of a shuffle's order as two operands of isa.Space.PATTERN."""
     if len(order) != 32 or any(not 0 <= each <= 255 for each in order):
         raise SimulationError(f"a shuffle names 32 partitions (255: kept), found {list(order)}")
     data = bytes(order)
@@ -243,10 +239,11 @@ def packed_order(order: Sequence[int]) -> bytes:
 def bitcast_dims(
     shape: tuple[int, ...], steps: tuple[int, ...], old: int, new: int, in_bytes: bool = False
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shape and steps when elements of `old` bytes are taken as elements of `new` bytes.
+    """Return shape and steps of elements of `old` bytes viewed as elements of `new` bytes.
 
     in_bytes  whether steps count bytes, not elements
-    Raises ValueError where the innermost dimension is not dense or does not divide.
+
+    Raises ValueError if the innermost dimension is not dense or does not divide.
     """
     if old == new:
         return shape, steps

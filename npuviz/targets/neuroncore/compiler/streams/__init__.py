@@ -1,1 +1,1 @@
-"""Instruction streams under construction: what waits for what, in which order, behind which semaphore."""
+"""Build instruction streams: dependencies, order, and semaphores of the waits."""

@@ -1,11 +1,11 @@
-"""Which earlier work an instruction must wait for: flow, anti and output dependencies over byte boxes.
+"""Find the earlier work an instruction must wait for: flow, anti and output dependencies of byte boxes.
 
-Work is named by channel and position: a channel is something that completes its work in order, that is
-an engine (position: instruction in its program) or a queue set (position: transfer). "Done up to n" of a
-channel means that the positions 0..n-1 have completed.
+Work is identified by channel and position. A channel completes its work in order: an engine (position:
+instruction in its program) or a queue set (position: transfer). "Done up to n" of a channel means that
+the positions 0..n-1 have completed.
 
-For every engine the tracker knows how far each channel is certain to be when the engine's next
-instruction issues; a wait for something certain is not made (transitive pruning).
+For every engine, the tracker knows the progress of each channel that is certain when the engine's next
+instruction issues; it makes no waits for progress that is certain (transitive pruning).
 """
 
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region
 
 _MAX_RECORDS = 96
-"""Records of one region before they are merged into fewer, larger ones."""
+"""Most records of a region, before they are merged into fewer, larger ones."""
 
 
 class Tracker:
     """Finds and prunes the waits of a program under construction.
 
-    num_engines  channels 0..num_engines-1 are engines, the others queue sets
+    num_engines  channels 0..num_engines-1 are engines (with Host and triggers), the others queue sets
     """
 
     def __init__(self, num_engines: int, num_channels: int) -> None:
@@ -27,11 +27,11 @@ class Tracker:
         self.num_channels = num_channels
         self.known: list[list[int]] = [[0] * num_channels for _ in range(num_engines)]
         self._frozen: list[tuple[int, ...] | None] = [None] * num_engines
-        # By channel and position: what was certain when that work issued.
+        # By channel and position: the progress of channels that was certain when the work issued.
         self.certain: list[list[tuple[int, ...]]] = [[] for _ in range(num_channels)]
 
     def length(self, channel: int) -> int:
-        """Return the positions given out on a channel so far."""
+        """Return the number of positions used on a channel so far."""
         return len(self.certain[channel])
 
     # Dependencies --------------------------------------------------------------------------------
@@ -44,11 +44,11 @@ class Tracker:
         own: int,
         accumulates: bool = False,
     ) -> dict[int, int]:
-        """Return the channel -> done up to: what the next instruction of `engine` must wait for.
+        """Return what the next instruction of `engine` must wait for, {channel: done up to}.
 
-        own          channel on which the work completes (the engine, or the queue of its transfer): anti
-                     dependencies within it hold by themselves
-        accumulates  output dependencies within `own` hold by themselves too (PE adding to PSUM)
+        own          channel on which the work completes (the engine, or the queue of its transfer); anti
+        dependencies within it need no waits
+        accumulates  whether output dependencies within `own` need no waits either (PE adding to PSUM)
         """
         known = self.known[engine]
         needs: dict[int, int] = {}
@@ -64,7 +64,9 @@ class Tracker:
         return needs
 
     def pruned(self, engine: int, needs: dict[int, int]) -> list[tuple[int, int]]:
-        """Return the waits (channel, done up to) that imply all `needs`; the engine then knows them all."""
+        """Return the waits (channel, done up to) that imply all `needs`, which are certain for the engine
+        then.
+        """
         known = self.known[engine]
         if not needs:
             return []
@@ -83,7 +85,7 @@ class Tracker:
         return waits
 
     def take_back(self, lengths: tuple[int, ...], known: tuple[tuple[int, ...], ...]) -> None:
-        """Forget all work from these positions on, and what was learnt since."""
+        """Forget all work from the positions `lengths` on, and restore the certain progress `known`."""
         for positions, length in zip(self.certain, lengths, strict=True):
             del positions[length:]
         self.known = [list(each) for each in known]
@@ -92,7 +94,7 @@ class Tracker:
     # Records -------------------------------------------------------------------------------------
 
     def issue(self, engine: int, queue: int = -1) -> int:
-        """Give out the next position of an engine, and of the queue its trigger fills; returns the former."""
+        """Use the next position of an engine, and of the queue its trigger fills; return the engine's."""
         frozen = self._frozen[engine]
         if frozen is None:
             frozen = self._frozen[engine] = tuple(self.known[engine])
@@ -111,7 +113,7 @@ class Tracker:
         reads: Iterable[tuple[Region, Box]],
         writes: Iterable[tuple[Region, Box]],
     ) -> None:
-        """Remember what the work at `position` of `channel` does."""
+        """Record the accesses of the work at `position` of `channel`."""
         for region, box in reads:
             records = region.reads
             records[(box, channel)] = position
@@ -127,7 +129,7 @@ class Tracker:
 
 
 def _need_prior(region: Region, own: int, known: list[int], needs: dict[int, int]) -> None:
-    # Work of `own` counts too: it may have written what is read or written now.
+    # Work of `own` counts too, as it may have written the bytes that are read or written now.
     for channel, count in region.prior.items():
         if count > known[channel] and count > needs.get(channel, 0):
             needs[channel] = count
@@ -161,7 +163,7 @@ def _forget_covered(records: dict[tuple[Box, int], int], box: Box) -> None:
 
 
 def _merge(records: dict[tuple[Box, int], int]) -> None:
-    """One bounding record a channel: waits may become longer than needed, never shorter."""
+    """Merge records to one bounding box a channel, which can only make waits longer than needed."""
     merged: dict[int, tuple[Box, int]] = {}
     for (box, channel), position in records.items():
         found = merged.get(channel)

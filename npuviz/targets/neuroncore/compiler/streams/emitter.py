@@ -1,4 +1,4 @@
-"""The instruction streams of a program under construction, one a sequencer, kept as packed bytes."""
+"""Append instructions and transfers to the streams of a program under construction, as packed bytes."""
 
 import struct
 import sys
@@ -18,28 +18,28 @@ HEAD = struct.Struct("<BBHBBBx12sI")
 """The first 24 bytes of isa.INSTRUCTION_DTYPE; waits and updates follow."""
 OPERANDS_BYTES = 192
 MAX_INSTRUCTIONS = 100_000
-"""Of one operator. Loops are unrolled: more of them would be compiled for minutes (Assumed)."""
+"""Most instructions of one operator. Assumed: loops are unrolled, and more would take minutes to compile."""
 MAX_TRANSFERS = 30_000
-"""Of one operator; each takes the compiler longer than an instruction (Assumed)."""
+"""Most transfers of one operator. Assumed: each takes longer to compile than an instruction."""
 WATCHED_CALLS = 1024
-"""Calls between two of `watch`: about a fifth of a second."""
+"""Emitter calls between two calls of `watch`, about a fifth of a second."""
 _ABSENT = bytes(32)
 NO_IMMEDIATES = bytes(12)
 _FLOATS = struct.Struct("<fff")
 _PLAIN = ("copy", "cast", "transpose")
-"""Operations of a descriptor whose result does not depend on what was there."""
+"""Descriptor operations whose result does not depend on the target's previous contents."""
 
 Relay = Callable[[], tuple[int, tuple[Descriptor, ...]]]
-"""A queue set of core 0, and descriptors that do no harm."""
+"""Function that returns a queue set of core 0, and descriptors that move unused bytes."""
 
 
 def floats(first: float = 0.0, second: float = 0.0, third: float = 0.0) -> bytes:
-    """Return the immediates as fp32."""
+    """Pack immediates as fp32."""
     return _FLOATS.pack(first, second, third)
 
 
 def immediates(values: tuple[float, float, float], integer: bool) -> bytes:
-    """Return the immediates as fp32, or as int32 bit patterns (values of uint32 wrap)."""
+    """Pack immediates as fp32, or as int32 bit patterns (values of uint32 wrap)."""
     if not integer:
         return _FLOATS.pack(*values)
     return b"".join((int(value) & 0xFFFFFFFF).to_bytes(4, "little") for value in values)
@@ -63,7 +63,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Lengths to return to when a node is taken back."""
+    """Lengths of the emitter's lists, to restore when a node is taken back."""
 
     streams: tuple[int, ...]
     waits: tuple[int, ...]
@@ -75,16 +75,16 @@ class Mark:
 class Emitter:
     """Appends instructions with the waits they need.
 
-    Channels (see dependencies): core * 5 + engine, then the host, then one for the triggers of each
-    queue set, then the queue sets. The triggers of a queue set are a stream of their own, as if an engine
-    did nothing else; `schedule` merges the streams of an engine into its program.
+    Channels (see dependencies): core * 5 + engine, then the Host, then one for the triggers of each
+    queue set, then the queue sets. The triggers of a queue set form a separate stream, as of an engine of
+    their own; `schedule` merges the streams of an engine into its program.
 
-    core, node, tile  that the next instructions belong to
-    longest, most_transfers  instructions of the program, triggers too, and transfers, beyond which
-                      CannotLower is raised
-    works             what each instruction of `order` touches, None where that is nothing
-    is_skipped        the last call was one that is left out
-    watch             called again and again while instructions are emitted; may raise Cancelled
+    core, node, tile  owners of the next instructions
+    longest, most_transfers  most instructions of the program, with triggers, and most transfers; more
+    raise CannotLower
+    works             accesses of each instruction of `order`, None for none
+    is_skipped        whether the last call was left out
+    watch             called regularly while instructions are emitted; may raise Cancelled
     """
 
     def __init__(
@@ -94,7 +94,9 @@ class Emitter:
         trigger: TriggerKind = "static",
         left_out: Collection[int] = (),
     ) -> None:
-        """`left_out` are numbers of calls of `instruction` and `transfer` that emit nothing (`liveness`)."""
+        """`left_out` has the numbers of calls of `instruction` and `transfer` that emit nothing
+        (`liveness`).
+        """
         self.trigger_kind: TriggerKind = trigger
         self.num_cores = num_cores
         self.host = num_cores * NUM_ENGINES
@@ -118,13 +120,13 @@ class Emitter:
         self.watch: Callable[[], None] | None = None
 
     def core_of(self, channel: int) -> int:
-        """Return the core that a channel belongs to; the host belongs to core 0."""
+        """Return the core of a channel; the Host belongs to core 0."""
         if channel > self.host:
             return self.queue_sets[(channel - self.first_trigger) % len(self.queue_sets)].core
         return 0 if channel == self.host else channel // NUM_ENGINES
 
     def engine_of(self, channel: int) -> Engine:
-        """Return the engine whose program holds the instructions of a channel."""
+        """Return the engine whose program has the instructions of a channel."""
         if channel > self.host:
             return Engine(self.queue_sets[channel - self.first_trigger].owner)
         return Engine.HOST if channel == self.host else Engine(channel % NUM_ENGINES)
@@ -148,12 +150,12 @@ class Emitter:
         accumulates: bool = False,
         pattern: bytes | None = None,
     ) -> int:
-        """Append an instruction of the core with its operands by position; returns its index in the stream,
+        """Append an instruction of the core with its operands by position; return its index in the stream,
         -1 if it is left out.
 
         views         by isa.OPERAND_POSITIONS; the first and the last of six are written
-        reads_target  what it writes depends on what was there
-        accumulates   PE adds to PSUM: needs no wait for PE's own earlier writes
+        reads_target  whether its result depends on the target's previous contents
+        accumulates   whether PE adds to PSUM, which needs no wait for PE's own earlier writes
         pattern       packed ARG0, for at most three views
         Raises CannotLower when the program is too long.
         """
@@ -185,10 +187,10 @@ class Emitter:
         return position
 
     def _skips(self) -> bool:
-        """Count a call; whether it is left out."""
+        """Count a call; return whether it is left out."""
         self._calls += 1
         self.is_skipped = self._calls in self._left_out
-        # What is left out counts as emitted: else the next operator might be refused in one compilation only.
+        # Calls left out count as emitted, so that both compilations refuse the same operators.
         self.longest -= self.is_skipped
         return self.is_skipped
 
@@ -212,9 +214,9 @@ class Emitter:
         imm: bytes = NO_IMMEDIATES,
         index_view: View | None = None,
     ) -> int:
-        """Append a trigger and the transfer that it starts; returns the trigger's position, -1 if left out.
+        """Append a trigger and the transfer that it starts; return the trigger's position, -1 if left out.
 
-        tiles  whose bytes it moves or uses
+        tiles  tiles whose bytes it moves or uses
         Raises CannotLower when the program is too long.
         """
         self._check_length()
@@ -272,7 +274,7 @@ class Emitter:
         self._append(self.host, head, bytes(OPERANDS_BYTES), -1, Work(-1, reads, writes, False, True))
 
     def _wait(self, channel: int, needs: dict[int, int]) -> None:
-        """Waits of the next instruction; those too many for it go to NOPs before it."""
+        """Append the waits of the next instruction; those beyond MAX_WAITS go to NOPs before it."""
         if self.host in needs and self.core_of(channel):
             self._relay_host(needs)
         waits = self.tracker.pruned(channel, needs)
@@ -288,7 +290,11 @@ class Emitter:
         stream.waits += [(position, source, count) for source, count in waits]
 
     def _relay_host(self, needs: dict[int, int]) -> None:
-        """The host updates semaphores of core 0 only: a transfer of core 0 tells the other core."""
+        """Replace a wait of the other core for the Host by one for a transfer of core 0, which follows the
+        Host.
+
+        The Host updates semaphores of core 0 only.
+        """
         count = needs.pop(self.host)
         found = self._relayed.get(count)
         if found is None:
@@ -316,7 +322,7 @@ class Emitter:
     # Taking back ----------------------------------------------------------------------------------
 
     def mark(self) -> Mark:
-        """Return where the program is now."""
+        """Return the present lengths, for `take_back`."""
         tracker = self.tracker
         return Mark(
             tuple(len(stream.heads) for stream in self.streams),
@@ -327,10 +333,10 @@ class Emitter:
         )
 
     def take_back(self, mark: Mark) -> dict[int, int]:
-        """Remove everything since `mark`; returns channel -> done up to, of all that remains (triggers
-        themselves touch nothing).
+        """Remove everything since `mark`; return channel -> done up to, of the remaining work without
+        triggers, which access nothing themselves.
 
-        The caller must make every region depend on that: their records may name removed work.
+        The caller must make every region depend on that, as their records may name removed work.
         """
         for stream, length, waits in zip(self.streams, mark.streams, mark.waits, strict=True):
             for part in (stream.heads, stream.operands, stream.nodes, stream.tiles, stream.transfers):
@@ -355,9 +361,8 @@ class Emitter:
 
 
 def _operands(views: Sequence[View | None]) -> tuple[bytes, list[Access], list[Access], bool]:
-    """Return the operands in the order of their positions: packed, what is read, what is written, and
-    whether every byte
-    of the written boxes is. Copies that tiles hold of what is written are forgotten."""
+    """Return the operands packed by position, the accesses read and written, and whether every byte of the
+    written boxes is written. Written tiles forget their copies of HBM patterns."""
     packed, reads, writes, is_whole = b"", list[Access](), list[Access](), True
     for index, view in enumerate(views):
         if view is None:

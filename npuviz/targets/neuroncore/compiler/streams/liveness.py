@@ -1,4 +1,4 @@
-"""Which emitted work is in vain: nobody reads what it writes before that is overwritten or all is over."""
+"""Find emitted work whose results are never read before they are overwritten or the program ends."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Region
 
 _MAX_BOXES = 64
-"""Boxes of one region that are wanted; of more, what is overwritten stays wanted: less is found."""
+"""Most wanted boxes of a region; with more, overwritten bytes stay wanted, so less unread work is found."""
 MOST_WORKS = 1 << 18
-"""Instructions of a program whose accesses are remembered for this; of a longer one all are needed."""
+"""Most instructions of a program that is searched; of a longer one, all count as needed."""
 
 Access = tuple[Region, Box]
 
 
 @dataclass(slots=True)
 class Work:
-    """What one call of the emitter reads and writes.
+    """The accesses of one call of the emitter.
 
-    call      its number among all calls, those taken back too
-    is_whole  every byte of the written boxes is written, whatever was there
-    is_needed  it counts as read: people look at what it writes
+    call       its number among all calls, including those taken back
+    is_whole   whether every byte of the written boxes is written, independent of its previous value
+    is_needed  whether it counts as read, because its result is shown
     """
 
     call: int
@@ -31,11 +31,11 @@ class Work:
 
 
 def unread(works: Sequence[Work | None], kept: Collection[int]) -> frozenset[int]:
-    """Return the calls whose results nobody reads, and those that only such calls read.
+    """Return the calls whose results are never read, and those that only such calls read.
 
-    works  in program order; None touches nothing
+    works  in program order; None accesses nothing
     kept   `id` of regions that are read after the end
-    Nothing of a program of MOST_WORKS instructions or more.
+    The result is empty for a program of MOST_WORKS instructions or more.
     """
     if len(works) >= MOST_WORKS:
         return frozenset()
@@ -60,7 +60,7 @@ def unread(works: Sequence[Work | None], kept: Collection[int]) -> frozenset[int
 
 
 def is_dense(box: Box, num_bytes: int) -> bool:
-    """Return whether so many bytes, none of them twice, fill a box."""
+    """Return whether `num_bytes` different bytes fill a box."""
     p0, p1, b0, b1 = box
     return num_bytes == (p1 - p0) * (b1 - b0)
 
@@ -69,16 +69,16 @@ def is_dense(box: Box, num_bytes: int) -> bool:
 class _Wanted:
     """Bytes of a region that later work reads.
 
-    few   boxes, until there are more than _MAX_BOXES of them; empty from then on
-    many  then, by (first, end) of the partitions: the ends of byte ranges that do not touch, sorted,
-          begin and end in turns
+    few   boxes, until there are more than _MAX_BOXES; empty from then on
+    many  from then on: by (first, end) of the partitions, the sorted bounds (begin, end, begin, ...) of
+    separate byte ranges
     """
 
     few: list[Box] = field(default_factory=list)
     many: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
     def add(self, box: Box) -> None:
-        """Read one more box."""
+        """Add a box that is read."""
         if self.many:
             self._join(box)
         elif box not in self.few:
@@ -86,7 +86,7 @@ class _Wanted:
             self._limit()
 
     def overwrite(self, box: Box) -> None:
-        """What earlier work left in a box is not read, if there are few boxes."""
+        """Remove a box that is overwritten, while there are few boxes."""
         if self.few:
             self.few = _without(self.few, box)
             self._limit()
@@ -116,7 +116,7 @@ def _is_within(ends: Sequence[int], begin: int, end: int) -> bool:
 
 
 def _without(boxes: list[Box], box: Box) -> list[Box]:
-    """Return the boxes less another: what is left of each is at most four boxes."""
+    """Subtract a box from boxes; each leaves at most four boxes."""
     p0, p1, b0, b1 = box
     left: list[Box] = []
     for q0, q1, c0, c1 in boxes:

@@ -1,4 +1,4 @@
-"""The queue sets of a program: which purpose has which, and who triggers it."""
+"""Plan the queue sets of a program: one for each core and purpose, with the engine that triggers it."""
 
 from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -17,13 +17,13 @@ _SHORT = {Engine.SP: "SP", Engine.POOL: "Pool", Engine.ACTIVATION: "Act"}
 class QueuePlan:
     """Queue sets by core and purpose. Sets that stay unused are left out of the program.
 
-    Weights, Loads  HBM to SBUF, triggered by SP, which does nothing else: a load waits for room in SBUF
-                    without keeping any computation from going on
-    Stores, Copies  SBUF to HBM and HBM to HBM, triggered by Pool (Activation where there is none)
+    Weights, Loads  HBM to SBUF, triggered by SP, which does nothing else, so that a load that waits for room
+    in SBUF holds up no computation
+    Stores, Copies  SBUF to HBM and HBM to HBM, triggered by Pool (Activation if there is none)
     Gathers         descriptors made by Pool
 
-    kind  how the descriptors of all but the gathers are made. Hardware DGE serves SP and Activation only,
-          software DGE is Pool's. Ref: DGE
+    kind  trigger kind of all sets but the gathers. Only SP and Activation have hardware DGE, only Pool has
+    software DGE. Ref: DGE
     """
 
     def __init__(self, spec: NeuronSpec) -> None:
@@ -42,5 +42,5 @@ class QueuePlan:
                 self.sets.append(QueueSet(len(self.sets), name, core, owner, rings))
 
     def queue(self, core: int, purpose: str) -> int:
-        """Index of the queue set of a core."""
+        """Return the index of the queue set of a core and purpose."""
         return core * len(PURPOSES) + PURPOSES.index(purpose)

@@ -1,7 +1,7 @@
-"""The order of an engine's program: its computations and its DMA triggers, merged by when they can start.
+"""Order an engine's program: merge its computations and DMA triggers by their estimated start.
 
-Times are those of a rough run in which every stream (see `emit.Emitter`) goes on by itself. The run keeps
-to all dependencies, so programs in the order of its starts cannot block each other for ever.
+Times come from a rough simulation in which each stream (see `emitter.Emitter`) runs by itself. It respects
+all dependencies, so programs in the order of its starts cannot deadlock.
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ from npuviz.targets.neuroncore.machine.dma_elements import engine_cycles
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 QUEUE_DEPTH = 48
-"""Transfers of a queue set that are triggered ahead: a trigger into a full queue would block its engine."""
+"""Most triggered transfers of a queue set: a trigger to a full queue would block its engine."""
 
 
 def start_times(emitter: Emitter, spec: NeuronSpec, rows: list[np.ndarray]) -> list[np.ndarray]:
-    """Return the estimated start of every instruction in base cycles, by stream: rising, (n,) int64.
+    """Estimate the start of every instruction in base cycles, by stream: rising, (n,) int64.
 
     rows  instructions of each stream
     """
@@ -58,9 +58,7 @@ def _durations(spec: NeuronSpec, rows: list[np.ndarray]) -> tuple[list[list[int]
 
 
 def transfer_cycles(emitter: Emitter, spec: NeuronSpec) -> list[int]:
-    """Return the base cycles of each transfer on a queue set of its own: those of the engine that has most
-    to do.
-    """
+    """Return the base cycles of each transfer alone on its queue set: those of the busiest DMA engine."""
     found: list[int] = []
     for transfer in emitter.transfers:
         rings = emitter.queue_sets[transfer.queue].num_queues
@@ -76,5 +74,5 @@ def _by_position(waits: list[tuple[int, int, int]]) -> dict[int, list[tuple[int,
 
 
 def merged_order(starts: list[np.ndarray]) -> np.ndarray:
-    """Order of the concatenated streams of one engine: by start, each stream in its own order."""
+    """Return the order of the concatenated streams of an engine: by start, and within streams as they are."""
     return np.argsort(np.concatenate(starts), kind="stable")

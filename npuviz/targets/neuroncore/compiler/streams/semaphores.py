@@ -1,7 +1,7 @@
-"""Waits become semaphore values: one counting semaphore an engine and a queue set.
+"""Turn waits into semaphore values: one counting semaphore for each engine and queue set.
 
-An engine's semaphore is incremented by those of its instructions that somebody waits for; a queue set's
-grows by num_queues with each finished transfer. Neither ever falls, so a wait is "at least".
+An engine's semaphore is incremented by its instructions that others wait for, a queue set's by
+num_queues with each finished transfer. Neither ever decreases, so every wait is "at least".
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import QueueSet
 
 FIRST_SEMAPHORE = 3
-"""Semaphores below are the runtime's. Ref: runtime_semaphore_count of a real NEFF."""
+"""Lower semaphores belong to the runtime. Ref: runtime_semaphore_count of a real NEFF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Waits:
     """All waits of a program: (n,) int64 arrays.
 
     instruction  final index of the waiting instruction, rising
-    core         of the waiting instruction (the host: 0)
-    source       channel waited for;  done  its work up to here must be complete
+    core         core of the waiting instruction (Host: 0)
+    source       channel waited for;  done  position up to which its work must be complete
     """
 
     instruction: np.ndarray
@@ -34,11 +34,11 @@ class Waits:
 
 
 class SemaphorePlan:
-    """Which semaphore counts which channel.
+    """The assignment of semaphores to channels.
 
     number  (channel, core) -> semaphore of `core` that counts the channel. A queue set of the other core
             counts there too (remote semaphore); an engine counts on its own core only
-    uses    (core, semaphore) -> who updates it
+    uses    (core, semaphore) -> name of its updater
     """
 
     def __init__(
@@ -82,7 +82,7 @@ def write_waits(
     final_of: dict[int, np.ndarray],
     queue_counts: dict[int, int],
 ) -> None:
-    """Fill in the waits, and the updates of the instructions waited for.
+    """Write the waits, and the updates of the instructions waited for, into the instructions.
 
     final_of      engine channel -> final index of its instruction at each position
     queue_counts  queue channel -> num_queues
@@ -118,7 +118,7 @@ def _mark_updates(instructions: np.ndarray, chosen: np.ndarray, number: int) -> 
 
 
 def _rank_within(groups: np.ndarray) -> np.ndarray:
-    """Position of each element within its run of equal values; runs are at most MAX_WAITS long."""
+    """Return the position of each element within its run of equal values; runs are at most MAX_WAITS long."""
     if not len(groups):
         return groups
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))

@@ -175,7 +175,7 @@ def decoded(b: Builder, x: View, source: str) -> View:
 
 
 def _as_int32(b: Builder, x: View) -> View:
-    """Return the truncate to int32 in a new tile."""
+    """Truncate to int32 in a new tile."""
     made = temporary(b, x, "int32")
     if x.dtype in INTEGERS:
         low_bits(b, made, _copied_words(b, x))

@@ -64,7 +64,7 @@ def move_within_rows(b: Builder, plan: RowPlan, to: HbmView, of: HbmView) -> Non
 
 
 def _cut(dims: Sequence[tuple[int, ...]], item: int) -> int | None:
-    """Return where rows begin: dimensions from here on lie within a row; None if the result has no rows."""
+    """Return the first dimension that lies within a row; None if the result has no rows."""
     best = None
     size = 1
     for at in range(len(dims) - 1, max(-1, len(dims) - 1 - MAX_FREE), -1):
@@ -85,7 +85,7 @@ def _move(
     to: tuple[HbmView, int],
     of: tuple[HbmView, int],
 ) -> None:
-    """A block of rows (count, step in the target, step in the source)."""
+    """Move a block of rows (count, step in the target, step in the source)."""
     item = to[0].itemsize
     word = WORDS[item]
     sizes, steps = [dim[0] for dim in free], [dim[2] // item for dim in free]

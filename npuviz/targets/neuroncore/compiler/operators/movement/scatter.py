@@ -1,7 +1,7 @@
-"""ScatterElements, ScatterND, TensorScatter, MaxUnpool: results that indices name.
+"""Lower ScatterElements, ScatterND, TensorScatter and MaxUnpool, which write where indices say.
 
-The data is copied first; rows (or single elements) then go to their places by descriptors that GpSimd
-makes. Reductions read, compute and write one row after the other, so that equal indices add up.
+The data is copied first; rows (or single elements) are then stored by descriptors that GpSimd makes.
+Reductions read, compute and write one row after the other, so that equal indices add up.
 """
 
 import math
@@ -25,14 +25,14 @@ from npuviz.targets.neuroncore.strides import dense_steps
 
 REDUCTIONS = {"add": Alu.ADD, "mul": Alu.MULTIPLY, "max": Alu.MAXIMUM, "min": Alu.MINIMUM}
 MAX_SINGLE = 1 << 14
-"""Elements that are scattered one by one: each block of 128 of them takes an instruction."""
+"""Most elements that are scattered one by one; each block of 128 takes an instruction."""
 MAX_REDUCED = 2048
-"""Rows that a reduction combines one after the other."""
+"""Most rows that a reduction combines one after the other."""
 ROW_ELEMENTS = 4096
 
 
 def lower_scatter_elements(b: Builder, node: Node) -> None:
-    """Lower ScatterElements and the older Scatter: every element has an index along one axis."""
+    """Lower ScatterElements and the older Scatter: each element has an index along one axis."""
     to, of = arguments.target(b, node), arguments.source(b, node, 0)
     indices, updates = arguments.source(b, node, 1), arguments.source(b, node, 2)
     axis = arguments.axis_of(arguments.integer(node, "axis"), len(of.shape))
@@ -62,10 +62,9 @@ def lower_scatter_elements(b: Builder, node: Node) -> None:
 
 
 def _names_rows(b: Builder, node: Node, axis: int, shape: tuple[int, ...]) -> bool:
-    """Return whether all elements of a row of the data have one index: an Expand repeats it, as graph
-    networks do.
+    """Return whether an Expand repeats one index for all elements of a row, as in graph networks.
 
-    shape  of the data
+    shape  shape of the data
     """
     index = b.graph.tensors[arguments.input_id(node, 1)]
     maker = b.graph.nodes[index.producer] if index.producer >= 0 else None
@@ -77,7 +76,7 @@ def _names_rows(b: Builder, node: Node, axis: int, shape: tuple[int, ...]) -> bo
 
 
 def lower_scatter_nd(b: Builder, node: Node) -> None:
-    """Lower ScatterND: the last axis of the indices names the slice that an update goes to."""
+    """Lower ScatterND: the last axis of the indices selects the slice for each update."""
     to, of = arguments.target(b, node), arguments.source(b, node, 0)
     indices, updates = arguments.source(b, node, 1), arguments.source(b, node, 2)
     depth = indices.shape[-1]
@@ -100,7 +99,7 @@ def lower_scatter_nd(b: Builder, node: Node) -> None:
 
 
 def _put(b: Builder, rows: HbmView, index: View, values: HbmView, reduction: str) -> None:
-    """rows[index[p]] = values[p], or combined with what is there; up to 128 rows."""
+    """Emit rows[index[p]] = values[p], or combine the values with the rows; up to 128 rows."""
     if reduction == "none":
         if rows.dtype == values.dtype:
             rows, values = words(rows), words(values)
@@ -124,7 +123,7 @@ def _put(b: Builder, rows: HbmView, index: View, values: HbmView, reduction: str
 
 def _combine(b: Builder, rows: HbmView, index: View, values: HbmView, at: int, op: Alu) -> None:
     size = rows.shape[1]
-    # Any partition may hold the index; the row that it names is fetched to partition 0.
+    # Any partition may hold the index; its row is fetched to partition 0.
     place = b.tiles.sbuf(1, (1,), "int32")
     move(b, place, index, at)
     held, made, update = (b.tiles.sbuf(1, (size,), rows.dtype) for _ in range(3))
@@ -135,14 +134,14 @@ def _combine(b: Builder, rows: HbmView, index: View, values: HbmView, at: int, o
 
 
 def move(b: Builder, to: View, index: View, at: int) -> None:
-    """The index of partition `at` to partition 0, by way of HBM: engines stay in their partition."""
+    """Move the index of partition `at` to partition 0 through HBM, as engines stay within partitions."""
     spot = b.hbm.scratch((1, 1), "int32")
     b.dma.store(spot, index[at : at + 1])
     b.dma.load(to, spot)
 
 
 def lower_tensor_scatter(b: Builder, node: Node) -> None:
-    """Lower TensorScatter: a cache with its newest entries, at a place of its own for each batch."""
+    """Lower TensorScatter: write updates to a cache, at a separate place for each batch."""
     to, of, updates = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     axis = arguments.axis_of(arguments.integer(node, "axis", -2), len(of.shape))
     if axis == 0:
@@ -175,7 +174,7 @@ def lower_tensor_scatter(b: Builder, node: Node) -> None:
 
 
 def lower_max_unpool(b: Builder, node: Node) -> None:
-    """Lower MaxUnpool: zeros, and each value where its maximum came from."""
+    """Lower MaxUnpool: put each value at the place of its maximum, and zeros elsewhere."""
     to, of, indices = arguments.target(b, node), arguments.source(b, node, 0), arguments.source(b, node, 1)
     count = of.num_elements
     if count > MAX_SINGLE:

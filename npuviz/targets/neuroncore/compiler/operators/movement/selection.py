@@ -1,7 +1,7 @@
-"""Operators that no engine can run, each with the reason; Compress and sums of shifted copies that it can.
+"""Refuse operators that no engine can run, each with the reason; lower Compress and Col2Im.
 
-The size of what NonZero, Unique or NonMaxSuppression return depends on values, while a program of the
-chip has fixed sizes: these stay on the host.
+The result sizes of NonZero, Unique or NonMaxSuppression depend on values, while programs of the chip have
+fixed sizes: these operators stay on the Host.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ VALUE_DEPENDENT = "the size of the result depends on values"
 
 
 def lower_compress(b: Builder, node: Node) -> None:
-    """Lower Compress where the condition is known when compiling."""
+    """Lower Compress if its condition is known when compiling."""
     to, of = arguments.target(b, node), arguments.source(b, node)
     value = b.graph.constants.get(node.inputs[1])
     if value is None:
@@ -39,7 +39,7 @@ def lower_compress(b: Builder, node: Node) -> None:
 
 
 def lower_col2im(b: Builder, node: Node) -> None:
-    """Lower Col2Im: every block element is a shifted, strided copy of the picture; Vector adds them up."""
+    """Lower Col2Im: Vector adds the shifted, strided copies of the picture, one for each block element."""
     to, of = arguments.target(b, node), arguments.source(b, node)
     image = arguments.known_ints(b, node, 1, "the shape of the picture")
     block = arguments.known_ints(b, node, 2, "the shape of a block")
@@ -78,7 +78,7 @@ def _overlap(
     place: tuple[int, ...],
     geometry: tuple[list[int], list[int], list[int]],
 ) -> tuple[list[slice] | None, list[slice]]:
-    """Return where in the picture one element of all blocks lies, and which blocks lie inside."""
+    """Return the places in the picture of one element of all blocks, and the blocks that lie inside."""
     key: list[slice] = []
     taken: list[slice] = []
     for size, count, tap, dilation, stride, pad in zip(image, counts, place, *geometry, strict=True):

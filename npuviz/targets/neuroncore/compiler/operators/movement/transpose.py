@@ -1,8 +1,7 @@
-"""Movements that exchange the innermost axis, by PE instead of element-wise DMA.
+"""Exchange the innermost axis by PE instead of element-wise DMA.
 
-A DMA element costs as much for 4 bytes as for some hundred. Where neither side of a movement can be read
-and written in long runs, tiles are loaded in the source's runs, transposed by PE and stored in the
-target's runs.
+A DMA element of 4 bytes costs as much as one of some hundred. If a movement has no common long runs,
+tiles are loaded in the source's runs, transposed by PE, and stored in the target's runs.
 """
 
 from collections.abc import Sequence
@@ -18,19 +17,19 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.strides import merged_together
 
 FLOATS = frozenset(("float32", "bfloat16", "float16"))
-"""Types that PE passes through unchanged."""
+"""Types whose values PE transposes unchanged."""
 TILE_ELEMENTS = 2048
-"""Elements of a partition that are loaded at once."""
+"""Most elements of a partition that are loaded at once."""
 TRANSPOSE_CYCLES = 300
-"""Assumed: a PE transpose of a block with its share of loads, copies and stores; for choosing a way."""
+"""Assumed: cycles to transpose a block, with its loads, copies and stores; for choosing PE or DMA."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransposePlan:
     """A movement as a batch of 2-D transposes; steps in bytes, (of the target, of the source).
 
-    inner  elements that are neighbours in the source, and their step in the target
-    outer  elements that are neighbours in the target, and their step in the source
+    inner  axis contiguous in the source: size, and step in the target
+    outer  axis contiguous in the target: size, and step in the source
     group, batch  the other axes: the last one, and those before it
     cycles        a rough estimate
     """
@@ -54,7 +53,7 @@ def transpose_by_pe(b: Builder, plan: TransposePlan, to: HbmView, of: HbmView) -
 
 
 def plan_transposes(to: HbmView, of: HbmView) -> TransposePlan | None:
-    """Return how PE can do a movement; None if it cannot."""
+    """Plan a movement by PE; return None if that is not possible."""
     if to.dtype != of.dtype or to.dtype not in FLOATS:
         return None
     item = to.itemsize
@@ -87,7 +86,7 @@ def _move_block(
     group: tuple[int, int],
     outer: tuple[int, int],
 ) -> None:
-    """All of the inner axis for some of the group and of the outer axis (at most 128)."""
+    """Move the whole inner axis for ranges of the group and of the outer axis (at most 128)."""
     size, count, number = plan.inner[0], outer[1] - outer[0], group[1] - group[0]
     item = to[0].itemsize
     source = _pattern(
@@ -109,7 +108,7 @@ def _move_block(
 
 
 def _transpose_all(b: Builder, made: View, loaded: View) -> None:
-    """made [F, n, P] = each of the n blocks of loaded [P, n, F] transposed; several share a PSUM bank."""
+    """Transpose each of n blocks of `loaded` [P, n, F] to `made` [F, n, P]; several share a PSUM bank."""
     count = made.shape[1]
     bank = max(1, b.spec.psum_bank_bytes // (count * made.itemsize))
     for first, last in blocks(made.shape[0], bank):

@@ -1,1 +1,1 @@
-"""Normalisations of rows and of channels, and softmax."""
+"""Lower normalisations of rows and of channels, and softmax."""

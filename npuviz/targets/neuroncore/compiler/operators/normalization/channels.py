@@ -1,4 +1,4 @@
-"""Normalisations by channel: batch, instance, group."""
+"""Lower normalisations by channel: batch, instance, group."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,18 +24,18 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 PIECE = 4096
-"""Elements of longer rows that are worked on at a time; a multiple of STATISTICS_CHUNK."""
+"""Elements of a row that are normalised at a time; a multiple of STATISTICS_CHUNK."""
 
 
 def _channels(view: HbmView) -> tuple[int, int, int]:
-    """Return (batch, channels, elements of a plane) of an N C ... tensor."""
+    """Return (batch, channels, elements of a plane) of a tensor N, C, ..."""
     if len(view.shape) < 2:
         return view.shape[0] if view.shape else 1, 1, 1
     return view.shape[0], view.shape[1], math.prod(view.shape[2:])
 
 
 def lower_batch_normalization(b: Builder, node: Node) -> None:
-    """Lower BatchNormalization: x * a + c by channel, a and c known when compiling or made first."""
+    """Lower BatchNormalization: x * a + c by channel; a and c are constants or computed first."""
     if is_known(b.graph, node):
         lower_nodes(b, (node,))
         return
@@ -60,7 +60,7 @@ def lower_batch_normalization(b: Builder, node: Node) -> None:
 def _make_affine(
     b: Builder, gain: View, shift: View, mean: View, inverse: View, slope: HbmView, offset: HbmView
 ) -> None:
-    """slope = gain * inverse, offset = shift - mean * slope, of tiles that have the shape of `slope`."""
+    """Compute slope = gain * inverse and offset = shift - mean * slope, of tiles of the shape of `slope`."""
     factor, rest = temporary(b, inverse), temporary(b, inverse)
     binary(b, factor, inverse, gain, Alu.MULTIPLY)
     binary(b, rest, mean, factor, Alu.MULTIPLY)
@@ -70,7 +70,7 @@ def _make_affine(
 
 
 def _apply_by_channel(b: Builder, source: HbmView, slope: HbmView, offset: HbmView, target: HbmView) -> None:
-    """target = source * slope + offset, both of one value a channel."""
+    """Compute target = source * slope + offset, with one slope and offset a channel."""
     batch, channels, plane = _channels(source)
     shape = (batch, channels, plane)
     sides = (
@@ -93,7 +93,7 @@ def _apply_by_channel(b: Builder, source: HbmView, slope: HbmView, offset: HbmVi
 
 
 def _train(b: Builder, node: Node, views: Sequence[HbmView | None], epsilon: float) -> None:
-    """Training: statistics of the batch, and the running ones moved towards them."""
+    """Lower BatchNormalization in training: normalise by the batch's statistics, update the running ones."""
     source, target = needed(views, 0), home(b, node.outputs[0])
     batch, channels, plane = _channels(source)
     if batch * plane > MAX_ROW:
@@ -121,7 +121,7 @@ def _train(b: Builder, node: Node, views: Sequence[HbmView | None], epsilon: flo
 
 
 def row_statistics(b: Builder, rows: HbmView) -> View:
-    """Return as `statistics` of rows (P, count) in HBM, of any length."""
+    """Compute mean and variance, as `statistics`, of rows (P, count) of any length in HBM."""
     count = rows.shape[1]
     groups = -(-count // STATISTICS_CHUNK)
     stats = b.tiles.sbuf(rows.shape[0], (groups, 6), "float32")
@@ -138,9 +138,7 @@ def row_statistics(b: Builder, rows: HbmView) -> View:
 
 
 def _slope_and_offset(b: Builder, stats: View, gain: View, shift: View, epsilon: float) -> tuple[View, View]:
-    """Return the x * slope + offset = (x - mean) * inverse deviation * gain + shift, one of each a
-    partition.
-    """
+    """Compute slope and offset by partition: (x - mean) * inverse deviation * gain + shift."""
     slope, offset = inverse_deviation(b, stats[:, 1:2], epsilon), temporary(b, stats[:, 0:1])
     binary(b, slope, slope, gain, Alu.MULTIPLY)
     binary(b, offset, stats[:, 0:1], slope, Alu.MULTIPLY)
@@ -149,7 +147,7 @@ def _slope_and_offset(b: Builder, stats: View, gain: View, shift: View, epsilon:
 
 
 def _apply_to_rows(b: Builder, source: HbmView, slope: View, offset: View, target: HbmView) -> None:
-    """target = source * slope + offset for rows (P, count)."""
+    """Compute target = source * slope + offset for rows (P, count)."""
     for start in range(0, source.shape[1], PIECE):
         part = slice(start, min(start + PIECE, source.shape[1]))
         with b.tiles.scope():
@@ -160,7 +158,7 @@ def _apply_to_rows(b: Builder, source: HbmView, slope: View, offset: View, targe
 
 
 def lower_instance_normalization(b: Builder, node: Node) -> None:
-    """Lower InstanceNormalization: every plane by itself, then scale and bias of its channel."""
+    """Lower InstanceNormalization: normalise each plane, then apply the channel's scale and bias."""
     views = float_inputs(b, node)
     source, target = needed(views, 0), home(b, node.outputs[0])
     batch, channels, plane = _channels(source)
@@ -180,7 +178,7 @@ def lower_instance_normalization(b: Builder, node: Node) -> None:
 
 
 def lower_group_normalization(b: Builder, node: Node) -> None:
-    """Lower GroupNormalization: groups of channels by themselves, then scale and bias by channel or group."""
+    """Lower GroupNormalization: normalise groups of channels, then scale and bias by channel or group."""
     views = float_inputs(b, node)
     source, target = needed(views, 0), home(b, node.outputs[0])
     batch, channels, plane = _channels(source)
@@ -214,7 +212,7 @@ def lower_group_normalization(b: Builder, node: Node) -> None:
 
 
 def _store_counted(b: Builder, stats: View, count: int, target: HbmView) -> None:
-    """target (P, 3) = count, mean, variance * count of each partition, as bn_aggr takes them."""
+    """Store count, mean and variance * count of each partition in `target` (P, 3), as inputs of bn_aggr."""
     made = b.tiles.sbuf(stats.partitions, (3,), "float32")
     b.isa.memset(made[:, 0:1], float(count))
     b.isa.copy(made[:, 1:2], stats[:, 0:1])
@@ -230,7 +228,7 @@ def _store_affine(
     slope: HbmView,
     offset: HbmView,
 ) -> None:
-    """Slope and offset of every channel (P groups, channels) of groups with the statistics (P, 2)."""
+    """Store slope and offset of each channel (P groups, channels), from the groups' statistics (P, 2)."""
     gain, shift = parameters
     inverse = inverse_deviation(b, stats[:, 1:2], epsilon)
     factor, rest = (b.tiles.sbuf(stats.partitions, (slope.shape[1],), "float32") for _ in range(2))

@@ -1,4 +1,4 @@
-"""LRN: the sum over neighbouring channels is a product with a banded matrix, as channels are partitions."""
+"""Lower LRN: with channels on partitions, sums over neighbouring channels are products with a band matrix."""
 
 from math import prod
 
@@ -16,7 +16,7 @@ _BANK_ELEMENTS = 512
 
 
 def lower_lrn(b: Builder, node: Node) -> None:
-    """x / (bias + alpha / size * sum of squares of near channels) ^ beta."""
+    """Lower LRN: x / (bias + alpha / size * sum of squares of near channels) ^ beta."""
     require_floats(b, node.inputs)
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     size = int(node.attributes["size"])
@@ -46,7 +46,9 @@ def lower_lrn(b: Builder, node: Node) -> None:
 
 
 def _band(channels: int, size: int, weight: float) -> np.ndarray:
-    """Return [input channel, output channel]: `weight` where the input belongs to the output's window."""
+    """Return [input channel, output channel]: `weight` if the input belongs to the output's window, else
+    0.
+    """
     offset = np.arange(channels)[:, None] - np.arange(channels)[None, :]
     before = (size - 1) // 2
     return np.where((offset >= -before) & (offset <= size - 1 - before), weight, 0.0).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Normalisations of rows: layer, RMS, Lp; and Dropout at inference."""
+"""Lower normalisations of rows (layer, RMS, Lp), and Dropout at inference."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu, Reduc
 _RMS = ("RMSNormalization", "SimplifiedLayerNormalization")
 _FLOATS = ("float32", "float16", "bfloat16")
 STATISTICS_CHUNK = 512
-"""Elements of one bn_stats. Ref: SDK226."""
+"""Most elements of one bn_stats. Ref: SDK226."""
 MAX_ROW = 10240
-"""Elements of a row that is normalised at once: it is held a few times, in fp32."""
+"""Most elements of a row that is normalised at once, because several fp32 copies are held."""
 
 
 def float_inputs(b: Builder, node: Node) -> list[HbmView | None]:
@@ -36,7 +36,7 @@ def float_inputs(b: Builder, node: Node) -> list[HbmView | None]:
 
 
 def needed(views: Sequence[HbmView | None], index: int) -> HbmView:
-    """Return the input `index`. Raises CannotLower if it is missing."""
+    """Return input `index`. Raises CannotLower if it is missing."""
     found = views[index] if index < len(views) else None
     if found is None:
         raise CannotLower(f"input {index} is missing")
@@ -44,7 +44,7 @@ def needed(views: Sequence[HbmView | None], index: int) -> HbmView:
 
 
 def statistics(b: Builder, x: View) -> View:
-    """Return the mean and (population) variance of each partition's elements, as (P, 2) fp32."""
+    """Compute mean and (population) variance of each partition's elements, (P, 2) fp32."""
     count = x.free_size
     flat = x.reshape(count)
     groups = -(-count // STATISTICS_CHUNK)
@@ -59,14 +59,14 @@ def statistics(b: Builder, x: View) -> View:
 
 
 def inverse_deviation(b: Builder, variance: View, epsilon: float) -> View:
-    """Return (variance + epsilon) ^ -0.5 in a new tile."""
+    """Compute (variance + epsilon) ^ -0.5 in a new tile."""
     made = primitives.temporary(b, variance)
     primitives.scalar(b, made, variance, Alu.ADD, epsilon, Alu.POWER, -0.5)
     return made
 
 
 def _repeated(b: Builder, row: HbmView, partitions: int, count: int) -> View:
-    """Return a row of parameters in every partition."""
+    """Fetch a row of parameters to every partition."""
     return b.dma.fetch(row.reshape(1, count).broadcast_to((partitions, count)))
 
 
@@ -119,7 +119,7 @@ def _rms_rows(b: Builder, x: View, gain: View, epsilon: float) -> tuple[View, li
 
 
 def lower_lp_normalization(b: Builder, node: Node) -> None:
-    """Lower LpNormalization: x / norm along an axis, 0 where the norm is 0."""
+    """Lower LpNormalization: x / norm along an axis, 0 if the norm is 0."""
     source, target = needed(float_inputs(b, node), 0), home(b, node.outputs[0])
     power = int(node.attributes.get("p", 2))
     if power not in (1, 2):
@@ -141,7 +141,7 @@ def lower_lp_normalization(b: Builder, node: Node) -> None:
 
 
 def lower_dropout(b: Builder, node: Node) -> None:
-    """Lower Dropout that drops nothing: the input, and a mask of ones."""
+    """Lower Dropout that drops nothing: copy the input, and fill the mask with ones."""
     inputs = list(node.inputs)
     training = b.graph.constants.get(inputs[2]) if len(inputs) > 2 and inputs[2] >= 0 else 0
     ratio = b.graph.constants.get(inputs[1]) if len(inputs) > 1 and inputs[1] >= 0 else 0.5

@@ -1,4 +1,4 @@
-"""Softmax, LogSoftmax and Hardmax: along one axis, held whole in a partition, or part after part."""
+"""Lower Softmax, LogSoftmax and Hardmax along one axis, held whole in a partition or read in parts."""
 
 import math
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu, ReduceCmd
 
 LIMIT = 16384
-"""Elements of a partition: a tile and its exponentials take 128 KiB."""
+"""Most elements of a partition: a tile and its exponentials take 128 KiB."""
 PART = 8192
-"""Elements of a partition where a longer axis is read in parts."""
+"""Elements of a part of a longer axis."""
 RESIDENT = 24576
-"""Exponentials of a row of up to so many elements stay in SBUF until their sum is known."""
+"""Most elements of a row whose exponentials stay in SBUF until their sum is known."""
 _FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -35,12 +35,12 @@ def over_axis(x: View) -> View:
 
 
 def along_axis(row: View, x: View) -> View:
-    """Return one value for each inner element (P, inner) repeated along the axis of `x` (P, axis, inner)."""
+    """Return values (P, inner) repeated along the axis of `x` (P, axis, inner)."""
     return row.reshape(1, row.free_size).broadcast(*x.shape)
 
 
 def reduce_axis(b: Builder, x: View, op: Alu, dtype: str = "float32") -> View:
-    """Return a tile (P, axis, inner) reduced over the axis, as (P, inner)."""
+    """Reduce a tile (P, axis, inner) over the axis to a new tile (P, inner)."""
     made = b.tiles.sbuf(x.partitions, (x.shape[1],), dtype)
     b.isa.tensor_reduce(made, over_axis(x), op, 1)
     return made
@@ -83,7 +83,9 @@ def _softmax_tile(b: Builder, tile: AxisTile, is_log: bool) -> None:
 
 
 def _softmax_in_parts(b: Builder, source: HbmView, target: HbmView, is_log: bool) -> None:
-    """Rows that no partition holds, of views (rows, axis, 1): read for maximum, sum and result."""
+    """Lower softmax of rows (rows, axis, 1) too long for a partition, in passes for maximum, sum and
+    result.
+    """
     rows, size, _ = source.shape
     parts = [slice(start, min(start + PART, size)) for start in range(0, size, PART)]
     for first in range(0, rows, NUM_PARTITIONS):
@@ -133,7 +135,7 @@ def _room(b: Builder, partitions: int, part: slice) -> View:
 
 
 def _coerced(b: Builder, node: Node, view: HbmView) -> tuple[HbmView, int]:
-    """Return the tensor and the axis; before opset 13 everything from the axis on is one axis."""
+    """Return tensor and axis; before opset 13, with all dimensions from the axis on merged."""
     opsets = b.graph.opsets
     old = opsets.get("ai.onnx", opsets.get("", 13)) < 13
     axis = int(node.attributes.get("axis", 1 if old else -1))
@@ -160,7 +162,7 @@ def lower_softmax(b: Builder, node: Node) -> None:
 
 
 def ramp(b: Builder, partitions: int, size: int, is_falling: bool) -> View:
-    """Return 1, 2, ... size (or falling) along the axis, in every partition, as (P, axis, 1)."""
+    """Fetch 1, 2, ... size (or falling) along the axis to every partition, (P, axis, 1)."""
     values = np.arange(1, size + 1, dtype=np.float32)
     values = values[::-1].copy() if is_falling else values
     name = f"ramp.{'falling' if is_falling else 'rising'}.{size}"
@@ -168,7 +170,7 @@ def ramp(b: Builder, partitions: int, size: int, is_falling: bool) -> View:
 
 
 def lower_hardmax(b: Builder, node: Node) -> None:
-    """Lower Hardmax: 1 at the first maximum of the axis."""
+    """Lower Hardmax: 1 at the first maximum along the axis, else 0."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in _FLOATS:
         raise CannotLower(f"Hardmax of {source.dtype}")

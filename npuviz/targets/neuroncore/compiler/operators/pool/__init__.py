@@ -1,1 +1,1 @@
-"""Pools: reductions of sliding windows."""
+"""Lower pools, which are reductions over sliding windows."""

@@ -1,4 +1,4 @@
-"""MaxPool, AveragePool, LpPool and the global pools."""
+"""Lower MaxPool, AveragePool, LpPool and the global pools."""
 
 import numpy as np
 
@@ -25,14 +25,14 @@ _LOWEST = {"int8": -128.0, "uint8": 0.0}
 
 
 def require_floats(b: Builder, node: Node) -> None:
-    """Raises CannotLower unless the input is a float that the engines compute."""
+    """Raise CannotLower unless the input is of a float type that the engines have."""
     dtype = b.graph.tensors[node.inputs[0]].dtype
     if dtype not in FLOATS:
         raise CannotLower(f"{node.op_type} of {dtype}")
 
 
 def lower_max_pool(b: Builder, node: Node) -> None:
-    """Lower MaxPool, with indices where they are asked for."""
+    """Lower MaxPool, with indices if the node has that output."""
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     if source.dtype not in FLOATS and source.dtype not in _LOWEST:
         raise CannotLower(f"MaxPool of {source.dtype}")
@@ -55,7 +55,7 @@ def _with_indices(
     is_column_major: bool,
     rank: int,
 ) -> None:
-    """All taps in order; where one is larger its position replaces the one so far."""
+    """Emit MaxPool with indices: visit the taps in order, and keep the position of the first maximum."""
     source, out, indices = tensors
     depth, height, width = (axis.size for axis in axes)
     steps = (height * width, width, 1)
@@ -83,7 +83,7 @@ def _with_indices(
 
 
 def _taps(window: Window, places: View) -> list[tuple[View, View, tuple[slice, ...]]]:
-    """Return (inputs, their positions, outputs) of every tap, in the order of the input."""
+    """Return (inputs, their positions, outputs) of each tap, in the order of the inputs."""
     found: list[tuple[View, View, tuple[slice, ...]]] = []
     ranges = (window.box.planes, window.box.rows, window.box.columns)
     origins, axes = window.origin, window.axes
@@ -118,7 +118,7 @@ def lower_average_pool(b: Builder, node: Node) -> None:
     counts = [axis.counts(includes).astype(np.float32) for axis in axes]
     divisors = np.einsum("i,j,k->ijk", *counts).astype(np.float32)
     is_uniform = bool((divisors == divisors.flat[0]).all())
-    # Where no element counts, the sum is 0 as well; 1 keeps the quotient finite.
+    # If no element counts, the sum is 0 too; a divisor of 1 keeps the quotient finite.
     home = None if is_uniform else b.hbm.constant(np.maximum(divisors, 1)[None], f"{node.name}/divisors")
     for window in windows(b, source, axes):
         total = slide(b, window, Alu.ADD, 0.0, "float32")
@@ -148,7 +148,7 @@ def lower_lp_pool(b: Builder, node: Node) -> None:
 
 
 def _to_power(b: Builder, target: View, source: View, power: float) -> None:
-    """|source| to a power."""
+    """Compute target = |source| ^ power."""
     if power == 2.0:
         b.isa.tensor_tensor(target, source, source, Alu.MULTIPLY)
     else:
@@ -156,7 +156,7 @@ def _to_power(b: Builder, target: View, source: View, power: float) -> None:
 
 
 def lower_global_pool(b: Builder, node: Node) -> None:
-    """Lower GlobalAveragePool, GlobalMaxPool, GlobalLpPool."""
+    """Lower GlobalAveragePool, GlobalMaxPool and GlobalLpPool."""
     require_floats(b, node)
     source, out = b.hbm[node.inputs[0]], b.hbm[node.outputs[0]]
     if len(source.shape) < 2:

@@ -1,4 +1,4 @@
-"""Sliding reductions on Vector and GpSimd: one axis after another, each tap a strided view."""
+"""Reduce over sliding windows on Vector and GpSimd: one axis after another, each tap a strided view."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ _ROW_BYTES = 2048
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of a pool: images (channels of any image) on partitions, small ones several in a row.
+    """A part of a pool: images (channels of any image) on partitions; small ones share a row (partition).
 
     images  [first, end) of all images
-    axes    of a row; the images that share it are its planes
+    axes    window axes of a row; the images that share it are its planes
     box     outputs;  origin  first input plane, row and column of `source`
     source  [rows, planes, rows, columns] in SBUF; not to be written
     """
@@ -40,22 +40,20 @@ class Window:
     source: View
 
     def outputs_of(self, tensor: HbmView) -> HbmView:
-        """Return the window's part of a tensor shaped like the pool's output: [rows, planes, rows,
-        columns].
-        """
+        """Return the window's part, [rows, planes, rows, columns], of a tensor of the output's shape."""
         return self.box.of(_rows_of(tensor, self.images, tuple(axis.out for axis in self.axes)))
 
 
 def pool_axes(node: Node, source: HbmView, out: HbmView) -> Axes:
-    """Return the axes of a pool from its attributes. Raises CannotLower for more than three."""
+    """Return the window axes of a pool from its attributes. Raises CannotLower for more than three."""
     kernel = attributes_of(node).integers("kernel_shape", [])
     return three_axes(node, source.shape, out.shape, kernel)
 
 
 def windows(b: Builder, source: HbmView, axes: Axes, share: int = 4) -> Iterator[Window]:
-    """Yield the parts that fit on chip, inputs fetched; tiles made in an iteration end with it.
+    """Yield the parts that fit on chip, with inputs fetched; tiles made in an iteration end with it.
 
-    share  a source tile takes at most this part of SBUF
+    share  a source tile takes at most 1 / share of SBUF
     """
     limit = b.spec.sbuf_usable_bytes // share
     image_bytes = prod(axis.size for axis in axes) * item_bytes(source.dtype)
@@ -74,9 +72,9 @@ def windows(b: Builder, source: HbmView, axes: Axes, share: int = 4) -> Iterator
 
 
 def stacks(b: Builder, count: int, image_bytes: int | None) -> Iterator[tuple[Range, int]]:
-    """Yield the ranges of `count` images for one instruction each, and how many of them share a partition.
+    """Yield ranges of `count` images for one instruction each, and the images that share a partition.
 
-    image_bytes  of an image, so that rows become as long as DMA likes them; None never stacks
+    image_bytes  bytes of an image, to stack images to rows of a good length for DMA; None never stacks
     """
     num_stacked = 1
     if image_bytes is not None:
@@ -93,16 +91,16 @@ def stacks(b: Builder, count: int, image_bytes: int | None) -> Iterator[tuple[Ra
 
 
 def _rows_of(tensor: HbmView, images: Range, image: tuple[int, ...]) -> HbmView:
-    """Return the images [first, end) of a tensor [images, channels, ...] as rows of a shape."""
+    """Return images [first, end) of a tensor [images, channels, ...] as rows of a shape."""
     return tensor.reshape(tensor.shape[0] * tensor.shape[1], -1)[slice(*images)].reshape(-1, *image)
 
 
 def slide(
     b: Builder, window: Window, op: Alu, identity: float, dtype: str, source: View | None = None
 ) -> View:
-    """Return `op` over the windows of all axes: [rows, planes, rows, columns] of the box, of `dtype`.
+    """Reduce by `op` over the windows of all axes: [rows, planes, rows, columns] of the box, of `dtype`.
 
-    source  instead of the window's own, of the same shape
+    source  values to use instead of the window's source, of the same shape
     The result may be a view of the source where no axis has more than one tap.
     """
     value = window.source if source is None else source
@@ -129,7 +127,7 @@ def _is_whole(axis: WindowAxis) -> bool:
 
 
 def _is_untouched(axis: WindowAxis) -> bool:
-    """Return whether every output is the input at its place."""
+    """Return whether every output is the input at the same place."""
     return axis.kernel == 1 and axis.stride == 1 and not axis.before and axis.out == axis.size
 
 

@@ -1,1 +1,1 @@
-"""Quantisation, and products of quantised integers."""
+"""Lower quantisation, and products of quantised integers."""

@@ -1,4 +1,4 @@
-"""ConvInteger and QLinearConv: 8-bit integers less their zero points through PE in bfloat16."""
+"""Lower ConvInteger and QLinearConv: PE multiplies 8-bit integers minus their zero points in bfloat16."""
 
 from math import prod
 
@@ -20,7 +20,7 @@ from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 
 
 def lower_conv_integer(b: Builder, node: Node) -> None:
-    """Lower ConvInteger: int32 sums."""
+    """Lower ConvInteger, with int32 sums."""
     source, weights, *zeros = (*node.inputs, -1, -1)
     require_bytes(b, source, weights)
     axes = tuple(range(1, len(b.graph.tensors[weights].shape)))
@@ -38,7 +38,7 @@ def lower_conv_integer(b: Builder, node: Node) -> None:
 
 
 def lower_qlinear_conv(b: Builder, node: Node) -> None:
-    """Lower QLinearConv: sums plus an int32 bias, scaled, rounded and saturated to 8 bits."""
+    """Lower QLinearConv: add an int32 bias to the sums, then scale, round and saturate to 8 bits."""
     source, scale, zero, weights, weight_scale, weight_zero, out_scale, out_zero = node.inputs[:8]
     bias = node.inputs[8] if len(node.inputs) > 8 else -1
     require_bytes(b, source, weights, node.outputs[0])

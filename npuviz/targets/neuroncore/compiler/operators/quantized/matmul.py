@@ -1,4 +1,4 @@
-"""MatMulInteger and QLinearMatMul: 8-bit integers through PE in bfloat16."""
+"""Lower MatMulInteger and QLinearMatMul: PE multiplies 8-bit integers in bfloat16."""
 
 import itertools
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from npuviz.targets.neuroncore.isa import Alu
 
 
 def lower_matmul_integer(b: Builder, node: Node) -> None:
-    """Lower MatMulInteger: int32 sums, of as many products at a time as fp32 holds the sum of."""
+    """Lower MatMulInteger: add int32 sums of as many products at a time as fp32 sums exactly."""
     left, right, *zeros = (*node.inputs, -1, -1)
     require_bytes(b, left, right)
     first, second = (left, zeros[0]), (right, zeros[1])
@@ -44,7 +44,7 @@ def lower_matmul_integer(b: Builder, node: Node) -> None:
 
 
 def lower_qlinear_matmul(b: Builder, node: Node) -> None:
-    """Lower QLinearMatMul: sums scaled, rounded and saturated to 8 bits."""
+    """Lower QLinearMatMul: scale, round and saturate the sums to 8 bits."""
     left, left_scale, left_zero, right, right_scale, right_zero, scale, zero = node.inputs
     require_bytes(b, left, right, node.outputs[0])
     operands = _operands(b, (left, left_zero), (right, right_zero))
@@ -63,13 +63,13 @@ def lower_qlinear_matmul(b: Builder, node: Node) -> None:
 
 
 def _left_shape(b: Builder, tensor: int) -> tuple[int, ...]:
-    """Return a scale or zero point by row: [M] becomes [M, 1]."""
+    """Return the shape of a scale or zero point by row: [M] becomes [M, 1]."""
     shape = b.graph.tensors[tensor].shape
     return (*shape, 1) if len(shape) == 1 else shape or (1,)
 
 
 def _right_shape(b: Builder, tensor: int) -> tuple[int, ...]:
-    """Return a scale or zero point by column: [N] stays."""
+    """Return the shape of a scale or zero point by column: [N] stays."""
     return b.graph.tensors[tensor].shape or (1,)
 
 
@@ -91,10 +91,10 @@ def _products(
     requantize: Requantize | None,
     is_added: bool = False,
 ) -> None:
-    """The products, requantised or as they are; is_added  to what `out` holds."""
+    """Emit the products, requantised or not; is_added  add them to the contents of `out`."""
     left, right = operands
     if requantize is None and prod(right.shape[:-2]) == 1:
-        # One product of all rows: a matrix for each of a batch would be as many small ones.
+        # One product of all rows, instead of many small products for the matrices of a batch.
         left = left.reshape(1, -1, left.shape[-1])
         right = right.reshape(1, *right.shape[-2:])
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
@@ -123,7 +123,7 @@ def _finish(
 
 
 def _add_to(b: Builder, out: HbmView) -> Callable[[View, View, Region], None]:
-    """Return the adds sums to a matrix of int32, as integers."""
+    """Return a function that adds sums to an int32 matrix, as integers."""
 
     def finish(target: View, source: View, region: Region) -> None:
         with b.tiles.scope():

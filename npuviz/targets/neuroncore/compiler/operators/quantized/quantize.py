@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear: by tensor, by axis or by block."""
+"""Lower QuantizeLinear and DequantizeLinear: by tensor, by axis or by block."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,14 +41,14 @@ RANGES = {
 }
 _FLOATS = ("float32", "float16", "bfloat16")
 WIDTH = 1024
-"""Elements of a tile in a partition: the formulas hold a dozen tiles."""
+"""Most elements of a tile in a partition, because the formulas hold a dozen tiles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Views of equal rank whose broadcast is the iteration space.
 
-    zero  zero points, None for none; types are those of the tensors (a view's may be "uint8" for them)
+    zero  zero points, or None; views have the tensors' types, or "uint8" for types the engines lack
     """
 
     shape: tuple[int, ...]
@@ -90,12 +90,12 @@ def _layout(b: Builder, node: Node) -> Layout:
 
 
 def _value(b: Builder, tile: View, dtype: str) -> View:
-    """Return the numbers of a tile, decoded if the engines do not know its type."""
+    """Return the numbers of a tile, decoded if the engines lack its type."""
     return decoded(b, tile, dtype) if is_raw(dtype) else tile
 
 
 def lower_quantize(b: Builder, node: Node) -> None:
-    """Lower QuantizeLinear: round half to even of x / scale, plus the zero point, saturated."""
+    """Lower QuantizeLinear: round x / scale half to even, add the zero point, saturate."""
     tensors = b.graph.tensors
     kind = tensors[node.outputs[0]].dtype
     if (

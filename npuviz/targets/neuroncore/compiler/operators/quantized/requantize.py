@@ -1,6 +1,6 @@
-"""Integer operands for PE and what turns its sums back into quantised integers.
+"""Make integer operands for PE, and requantise its sums.
 
-8-bit integers less their zero points are exact in bfloat16, their products and sums below 2^24 in fp32.
+8-bit integers minus zero points are exact in bfloat16, their products and sums below 2^24 in fp32.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _RANGES = {"int8": (-128.0, 127.0), "uint8": (0.0, 255.0)}
 
 
 def require_bytes(b: Builder, *tensors: int) -> None:
-    """Raises CannotLower unless all tensors are of 8-bit integers."""
+    """Raise CannotLower unless all tensors are of 8-bit integers."""
     for tensor in tensors:
         dtype = b.graph.tensors[tensor].dtype
         if dtype not in _RANGES:
@@ -34,11 +34,12 @@ def require_bytes(b: Builder, *tensors: int) -> None:
 def largest_sum(
     b: Builder, left: tuple[int, int], right: tuple[int, int], axes: tuple[int, ...], column: int
 ) -> float:
-    """Return the most that a sum of products, and any part of it, can reach.
+    """Return the largest magnitude of a sum of products, and of any part of it.
 
     left, right  a tensor of 8-bit integers and its zero point (-1: none)
-    axes         of the right one, that its sums run along; column  that its zero points run along
-    What is stored is known, the rest may be anything.
+    axes         axes of the right tensor that are summed;  column  axis of its zero points
+
+    Constants have known values; other tensors may have any.
     """
     weights = centred_array(b, *right, column)
     if weights is None:
@@ -49,21 +50,21 @@ def largest_sum(
 
 
 def is_exact(largest: float) -> bool:
-    """Return whether fp32 holds all sums up to this one."""
+    """Return whether fp32 holds all sums up to this magnitude exactly."""
     return largest < _EXACT_SUM
 
 
 def exact_pieces(largest: float, depth: int) -> list[tuple[int, int]]:
-    """Return the ranges of a sum's depth whose sums fp32 holds, were each product as large as any.
+    """Divide a sum's depth into ranges whose sums fp32 holds exactly, even if all products are the largest.
 
-    largest  of products of 8-bit integers
+    largest  largest magnitude of a product of 8-bit integers
     """
     most = max(1, int((_EXACT_SUM - 1) // largest)) if largest else depth
     return blocks(depth, most)
 
 
 def require_exact(largest: float) -> None:
-    """Raises CannotLower where fp32 does not hold all sums up to this one."""
+    """Raise CannotLower if fp32 does not hold all sums up to this magnitude exactly."""
     if not is_exact(largest):
         raise CannotLower(
             f"sums of its products may reach {largest:,.0f}, fp32 is exact below {_EXACT_SUM:,}"
@@ -71,7 +72,7 @@ def require_exact(largest: float) -> None:
 
 
 def largest_value(b: Builder, tensor: int, zero_point: int) -> float:
-    """Return the largest magnitude that an 8-bit tensor can have less its zero point."""
+    """Return the largest magnitude of an 8-bit tensor minus its zero point."""
     low, high = _RANGES[b.graph.tensors[tensor].dtype]
     zero = b.graph.constants.get(zero_point) if zero_point >= 0 else np.zeros(1)
     if zero is None:
@@ -81,9 +82,9 @@ def largest_value(b: Builder, tensor: int, zero_point: int) -> float:
 
 
 def centred_array(b: Builder, tensor: int, zero_point: int, axis: int) -> np.ndarray | None:
-    """Return a stored tensor less its zero point (-1: none) as bfloat16, or None if either is not stored.
+    """Return a constant tensor minus its zero point (-1: none) as bfloat16; None if either is no constant.
 
-    axis  that a zero point of several values belongs to
+    axis  axis of a zero point of several values
     """
     array = b.graph.constants.get(tensor)
     if array is None:
@@ -101,8 +102,7 @@ def centred_array(b: Builder, tensor: int, zero_point: int, axis: int) -> np.nda
 
 
 def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...]) -> HbmView:
-    """Return a tensor less its zero point (-1: none) as bfloat16: a constant if both are stored, else a
-    buffer.
+    """Return a tensor minus its zero point (-1: none) as bfloat16: a constant if both are, else a buffer.
 
     zero_shape  the zero point's shape, broadcast to the tensor's
     """
@@ -135,7 +135,7 @@ def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...
 
 
 def _table_shape(source: HbmView, zero: HbmView | None) -> tuple[int, int]:
-    """Return the rows and columns that both a tensor and its zero point can be taken as."""
+    """Return (rows, columns) to which both a tensor and its zero point can be reshaped."""
     count = source.num_elements
     for width in (source.shape[-1], count // source.shape[0]):
         try:
@@ -149,11 +149,11 @@ def _table_shape(source: HbmView, zero: HbmView | None) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Requantize:
-    """round(sums * scales / divisor) + zero point, saturated: an Epilogue of integer products.
+    """Epilogue of integer products: round(sums * scales / divisor) + zero point, saturated.
 
     result   tensor that is stored
-    scales   of the operands, broadcast to the shape of the result
-    divisor, zero_point  of the result, broadcast likewise; None: a zero point of 0
+    scales   scales of the operands, broadcast to the shape of the result
+    divisor, zero_point  scale and zero point of the result, broadcast likewise; None: a zero point of 0
     """
 
     b: Builder
@@ -165,7 +165,7 @@ class Requantize:
     def apply(
         self, target: View, source: View, part: Part, column: View | None = None, tile: View | None = None
     ) -> None:
-        """Write `target` from `source`; column  what is added to the sums first, by partition."""
+        """Write `target` from `source`; column  bias by partition, added to the sums first."""
         assert tile is None
         b = self.b
         value = b.tiles.sbuf(target.partitions, target.shape, "float32")
@@ -179,7 +179,7 @@ class Requantize:
             if not _is_column(scale):
                 self._by(value, source, Alu.MULTIPLY, scale)
                 source = value
-        # One factor, rounded as a product of numbers is, before it meets the sums.
+        # Multiply the scales to one factor first, rounded as a product of numbers.
         b.isa.memset(factor, 1.0)
         for scale in columns:
             self._by(factor, factor, Alu.MULTIPLY, scale)
@@ -192,7 +192,7 @@ class Requantize:
         b.isa.tensor_scalar(target, value, Alu.MAXIMUM, low, Alu.MINIMUM, high)
 
     def _by(self, target: View, source: View, op: Alu, factor: HbmView) -> None:
-        """target = source op factor, which may be one value a partition."""
+        """Compute target = source op factor; the factor may be one value a partition."""
         found = fetch_repeated(self.b, factor, "float32")
         if not _is_column(factor):
             self.b.isa.tensor_tensor(target, source, found, op)
@@ -203,5 +203,5 @@ class Requantize:
 
 
 def _is_column(view: HbmView) -> bool:
-    """Return whether all elements of a partition are the same one."""
+    """Return whether each partition repeats one element."""
     return not any(step for size, step in zip(view.shape[1:], view.steps[1:], strict=True) if size > 1)

@@ -1,1 +1,1 @@
-"""Operators that reduce or search along axes."""
+"""Lower operators that reduce or search along axes."""

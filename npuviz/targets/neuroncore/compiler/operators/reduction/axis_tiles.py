@@ -1,4 +1,4 @@
-"""Operators along one axis: their tensors as tiles (partitions, axis, other elements)."""
+"""Divide tensors into tiles (partitions, axis, other elements), for operators along one axis."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,17 +12,17 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 
 MIN_RUN_BYTES = 64
-"""Shorter pieces of rows are not picked out of HBM if PE can turn whole rows instead."""
+"""Shorter pieces of rows are not read one by one from HBM if PE can transpose whole rows instead."""
 FEW_ROWS = 16
-"""With fewer rows before the axis, the elements behind it go to the partitions."""
+"""With fewer rows before the axis, the elements after it are put on partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisTile:
-    """One tile: (partitions, axis, inner), inner being 1 where the axis is the last dimension.
+    """One tile (partitions, axis, inner); inner is 1 if the axis is the last dimension.
 
-    sides   per side its view of HBM: (partitions, axis, inner), or (axis, partitions) if turned
-    turned  whether rows are loaded as they lie in HBM and turned by PE
+    sides   HBM view of each side: (partitions, axis, inner), or (axis, partitions) if turned
+    turned  whether rows are loaded in the order of HBM and transposed by PE
     """
 
     partitions: int
@@ -32,7 +32,7 @@ class AxisTile:
     turned: bool = False
 
     def fetch(self, b: Builder, side: int) -> View:
-        """Return a side in SBUF, not to be written."""
+        """Fetch a side to SBUF; it must not be written."""
         view = self.sides[side]
         if not self.turned:
             return b.dma.fetch(view)
@@ -46,7 +46,7 @@ class AxisTile:
         return made
 
     def store(self, b: Builder, side: int, value: View) -> None:
-        """A side to HBM, converted to its type."""
+        """Store a side in HBM, converted to its type."""
         view = self.sides[side]
         if not self.turned:
             store_as(b, view, value)
@@ -65,7 +65,7 @@ class AxisTile:
 
 
 def store_as(b: Builder, target: HbmView, value: View) -> None:
-    """Store a tile in the type that the target has on the device."""
+    """Store a tile, converted to the target's type on the device."""
     wanted = {"int64": "int32", "uint64": "uint32", "bool": "uint8"}.get(target.dtype, target.dtype)
     if value.dtype != wanted:
         made = temporary(b, value, wanted)
@@ -75,15 +75,15 @@ def store_as(b: Builder, target: HbmView, value: View) -> None:
 
 
 def split_at(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """Return (elements before, on and behind an axis; a negative axis counts from the end)."""
+    """Return the numbers of elements before, along and after an axis; a negative one counts from the end."""
     axis %= max(1, len(shape))
     return math.prod(shape[:axis]), shape[axis] if shape else 1, math.prod(shape[axis + 1 :])
 
 
 def axis_tiles(shape: Sequence[int], axis: int, sides: Sequence[HbmView], limit: int) -> Iterator[AxisTile]:
-    """Yield the tiles that hold the whole axis, at most `limit` elements a partition.
+    """Yield tiles that hold the whole axis, with at most `limit` elements a partition.
 
-    sides  dense views of `shape`, except that the size of the axis may differ from side to side; the
+    sides  dense views of `shape`, except that the size of the axis may differ between sides; the
            first is read, the others are written
     Raises CannotLower if the axis alone exceeds the limit.
     """
@@ -120,7 +120,7 @@ def _turned_tiles(planes: Sequence[HbmView], size: int) -> Iterator[AxisTile]:
 
 
 def _spread_tiles(planes: Sequence[HbmView], size: int, inner: int) -> Iterator[AxisTile]:
-    """Yield the elements behind the axis in runs of `inner`, one run a partition."""
+    """Yield tiles of the elements after the axis, in runs of `inner`, one run a partition."""
     behind = planes[0].shape[1]
     start = 0
     while start < behind:

@@ -1,4 +1,4 @@
-"""Reductions over any axes: sums, means, norms, extremes, products."""
+"""Lower reductions over any axes: sums, means, norms, extremes, products."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -26,16 +26,16 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Activation, Alu
 
 TILE_ELEMENTS = 4096
-"""Elements of a partition that are reduced at once."""
+"""Most elements of a partition that are reduced at once."""
 Step = Callable[[Builder, View, View], None]
-"""step(b, dst, src): an elementwise step on a tile."""
+"""Function step(b, dst, src) that emits an elementwise step on a tile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """How elements are combined.
+    """The steps of a reduction.
 
-    op        associative operator; identity  its value for no elements
+    op        associative operator; identity  its result for no elements
     before    applied to every element first; after  to every result, with the count of elements
     """
 
@@ -46,9 +46,7 @@ class Reduction:
 
 
 def constant_input(b: Builder, node: Node, index: int) -> np.ndarray | None:
-    """Return the input `index` as compile-time values, None if absent. Raises CannotLower if only known
-    later.
-    """
+    """Return the constant value of input `index`, None if absent. Raises CannotLower if it is no constant."""
     if index >= len(node.inputs) or node.inputs[index] < 0:
         return None
     found = b.graph.constants.get(node.inputs[index])
@@ -58,7 +56,7 @@ def constant_input(b: Builder, node: Node, index: int) -> np.ndarray | None:
 
 
 def reduced_axes(b: Builder, node: Node, rank: int) -> tuple[int, ...] | None:
-    """Return the axes of a Reduce operator, rising; None if it only copies (noop_with_empty_axes)."""
+    """Return the axes of a Reduce operator, rising; None if it reduces none (noop_with_empty_axes)."""
     given = constant_input(b, node, 1)
     axes = given.reshape(-1).tolist() if given is not None else list(node.attributes.get("axes") or [])
     if not axes:
@@ -69,9 +67,7 @@ def reduced_axes(b: Builder, node: Node, rank: int) -> tuple[int, ...] | None:
 
 
 def merged_dims(shape: Sequence[int], axes: Sequence[int]) -> list[tuple[int, bool]]:
-    """Return (size, is reduced) of runs of kept and reduced dimensions, the first one kept (maybe of size
-    1).
-    """
+    """Merge dimensions to runs (size, is reduced); the first is kept, if necessary with size 1."""
     dims: list[tuple[int, bool]] = [(1, False)]
     for axis, size in enumerate(shape):
         flag = axis in axes
@@ -87,7 +83,7 @@ def _slices(size: int, length: int) -> list[slice]:
 
 
 def _tile_slices(sizes: Sequence[int], limit: int) -> list[list[slice]]:
-    """Return the per dimension the slices that keep a tile within `limit` elements and 4 dimensions."""
+    """Return slices of each dimension that keep a tile within `limit` elements and 4 dimensions."""
     cuts: list[list[slice]] = []
     inside = 1
     for position, size in enumerate(reversed(sizes)):
@@ -105,7 +101,7 @@ def reduce_view(
     how: Reduction,
     limit: int = TILE_ELEMENTS,
 ) -> None:
-    """target = source reduced over `axes`; both dense in HBM, target without (or with size-1) axes."""
+    """Reduce `source` over `axes` to `target`; both dense in HBM, the target without axes or with size 1."""
     dims = merged_dims(source.shape, axes)
     count = math.prod(size for size, flag in dims if flag)
     source = source.reshape(*(size for size, _ in dims))
@@ -136,7 +132,7 @@ def reduce_view(
 def _pieces(
     cuts: list[list[slice]], flags: list[bool]
 ) -> Iterator[tuple[tuple[slice, ...], list[tuple[slice, ...]]]]:
-    """Yield (slices of the kept dimensions, keys of all pieces that are reduced into them)."""
+    """Yield (slices of the kept dimensions, keys of all pieces that are reduced to them)."""
     kept = [cut for cut, flag in zip(cuts, flags, strict=True) if not flag]
     gone = [cut for cut, flag in zip(cuts, flags, strict=True) if flag]
     for chosen in product(*kept):
@@ -148,7 +144,9 @@ def _pieces(
 
 
 def _accumulate(b: Builder, piece: HbmView, flags: list[bool], how: Reduction, total: View | None) -> View:
-    """Return one more piece (partitions, *dims) into the running tile (partitions, kept elements)."""
+    """Reduce a piece (partitions, *dims) into the running total (partitions, kept elements), and return
+    it.
+    """
     kept = math.prod(size for size, flag in zip(piece.shape[1:], flags, strict=True) if not flag)
     dtype = _total_dtype(piece.dtype)
     if total is None:
@@ -170,7 +168,7 @@ def _total_dtype(dtype: str) -> str:
 
 
 def reduce_tile(b: Builder, dst: View, x: View, flags: Sequence[bool], how: Reduction) -> None:
-    """dst (P, kept) = the tile `x` (P, *dims) reduced over the dims whose flag is set."""
+    """Reduce the tile `x` (P, *dims) over the dims whose flag is set, to `dst` (P, kept)."""
     with b.tiles.scope():
         if how.before is not None:
             made = b.tiles.sbuf(x.partitions, x.shape, dst.dtype)
@@ -194,7 +192,7 @@ def _finish(b: Builder, total: View, target: HbmView, how: Reduction, count: int
 
 
 def _fill_identity(b: Builder, target: HbmView, how: Reduction) -> None:
-    """Every result of a reduction of nothing."""
+    """Fill the result of a reduction of no elements with the identity."""
     flat = target.flatten()
     if 0 in flat.shape:
         return
@@ -225,7 +223,7 @@ def _reduce_across(
     count: int,
     limit: int,
 ) -> None:
-    """The outermost dimension is reduced: it is spread over partitions, which GpSimd reduces at last."""
+    """Reduce the outermost dimension too: spread it over partitions, which GpSimd reduces at last."""
     source = source[0]
     outer = dims[1][0]
     rest, flags = [size for size, _ in dims[2:]], [flag for _, flag in dims[2:]]
@@ -319,7 +317,7 @@ _NARROW = frozenset({"int8", "uint8", "int16", "uint16", "bool"})
 
 
 def lower_reduce(b: Builder, node: Node) -> None:
-    """All Reduce operators but ReduceLogSumExp."""
+    """Lower all Reduce operators except ReduceLogSumExp."""
     how = REDUCTIONS[node.op_type]
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     axes = reduced_axes(b, node, len(source.shape))
@@ -335,7 +333,7 @@ def lower_reduce(b: Builder, node: Node) -> None:
 
 
 def lower_log_sum_exp(b: Builder, node: Node) -> None:
-    """Lower ReduceLogSumExp: the maximum first, so that no exponential overflows."""
+    """Lower ReduceLogSumExp; subtract the maximum first, so that no exponential overflows."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     if source.dtype not in ("float32", "float16", "bfloat16"):
         raise CannotLower(f"ReduceLogSumExp of {source.dtype}")

@@ -1,4 +1,4 @@
-"""CumSum and CumProd: along one axis, held whole in a partition."""
+"""Lower CumSum and CumProd along one axis, held whole in a partition."""
 
 import math
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 LIMIT = 4096
 MOST_SCANS = 32_768
-"""Of one operator: each row of a partition takes one, and the compiler a tenth of a millisecond (Assumed)."""
+"""Most scans of an operator. Assumed: each row of a partition takes one, and 0.1 ms of compilation."""
 _SCANNED = ("float32", "float16", "bfloat16", "int32", "uint32", "int64", "uint64")
 
 
@@ -36,7 +36,7 @@ def lower_cumulative(b: Builder, node: Node) -> None:
     for tile in axis_tiles(source.shape, axis, (source, target), LIMIT):
         order = slice(None, None, -1 if reverse else 1)
         with b.tiles.scope():
-            # A scan runs along the pattern: the axis goes last, backwards if asked.
+            # A scan runs along the pattern: put the axis last, backwards for a reverse scan.
             x = tile.fetch(b, 0)[:, order].permute(1, 0)
             whole = x.dtype in WIDE
             made = _steps(b, x, op) if whole else _scanned(b, x, op)
@@ -48,7 +48,7 @@ def lower_cumulative(b: Builder, node: Node) -> None:
 
 
 def _scanned(b: Builder, x: View, op: Alu) -> View:
-    """Return the running totals along the last dimension of (P, inner, axis), by the scan instruction."""
+    """Compute running totals along the last dimension of (P, inner, axis) by the scan instruction."""
     made, ones = (
         b.tiles.sbuf(x.partitions, x.shape, "float32"),
         b.tiles.sbuf(x.partitions, (x.shape[1],), "float32"),
@@ -63,9 +63,7 @@ def _scanned(b: Builder, x: View, op: Alu) -> View:
 
 
 def _steps(b: Builder, x: View, op: Alu) -> View:
-    """Return the running totals of integers, exact: log2(axis) passes that combine what is 1, 2, 4 ...
-    apart.
-    """
+    """Compute exact running totals of integers in log2(axis) passes, over distances 1, 2, 4, ..."""
     made = b.tiles.sbuf(x.partitions, x.shape, x.dtype)
     b.isa.copy(made, x)
     distance = 1
@@ -79,7 +77,7 @@ def _steps(b: Builder, x: View, op: Alu) -> View:
 
 
 def _shifted(b: Builder, x: View, op: Alu) -> View:
-    """Return the totals of what comes before each element."""
+    """Return the totals of the elements before each element (exclusive)."""
     made = b.tiles.sbuf(x.partitions, x.shape, x.dtype)
     b.isa.memset(made[:, :, 0:1], 0 if op == Alu.ADD else 1)
     if x.shape[1] > 1:

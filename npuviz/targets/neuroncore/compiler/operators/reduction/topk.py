@@ -1,4 +1,4 @@
-"""TopK, ArgMax and ArgMin: extremes of an axis one after the other, long axes in two stages."""
+"""Lower TopK, ArgMax and ArgMin: find the extremes of an axis in turn, of long axes in two stages."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 
 LIMIT = 4096
-"""Elements of a partition: about nine tiles of them are alive."""
+"""Most elements of a partition; about nine such tiles are held at a time."""
 MAX_RANKED = 256
-"""Largest k: every rank is a pass over the axis."""
+"""Largest k; every rank is a pass over the axis."""
 MAX_INDEX = 1 << 24
-"""Indices are counted in fp32."""
+"""Largest axis, because indices are fp32 numbers."""
 _KINDS = ("float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16", "int32", "uint32")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What comes first: the largest or smallest value, and of equal ones the first or the last place."""
+    """The ranking: largest or smallest value first, and of equal values the first or the last place."""
 
     largest: bool = True
     prefers_last: bool = False
@@ -38,7 +38,7 @@ class Order:
         return Alu.MAXIMUM if self.largest else Alu.MINIMUM
 
     def worst(self, kind: str) -> float | int:
-        """Return a value that nothing comes behind."""
+        """Return a value that ranks last."""
         if kind in primitives.WIDE:
             info = np.iinfo(kind)
             return int(info.min if self.largest else info.max)
@@ -46,14 +46,14 @@ class Order:
 
 
 def _kind(dtype: str) -> str:
-    """Return what values are compared as."""
+    """Return the type in which values are compared."""
     return dtype if dtype in primitives.WIDE else "float32"
 
 
 def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -> tuple[View, View]:
-    """Return the first `k` of a tile (P, axis, inner): values and places, each (P, k, inner).
+    """Find the first `k` of a tile (P, axis, inner): values and places, each (P, k, inner).
 
-    names  what the places are called, whole numbers (P, axis, inner); None: 0, 1, ...
+    names  the numbers to return as places, whole numbers (P, axis, inner); None: 0, 1, ...
     """
     kind, size = _kind(x.dtype), x.shape[0]
     inner = x.shape[1]
@@ -68,7 +68,7 @@ def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -
             primitives.binary(b, marks, left, along_axis(peak, x), Alu.EQUAL, integer=kind in primitives.WIDE)
             primitives.binary(b, marks, marks, preferred, Alu.MULTIPLY)
             if alive is not None:
-                # What was taken may equal what is left: only the untaken counts.
+                # Taken values may equal those left: only elements that are not taken count.
                 primitives.binary(b, marks, marks, alive, Alu.MULTIPLY)
             best = reduce_axis(b, marks, Alu.MAXIMUM)
             b.isa.copy(found[:, step], peak)
@@ -96,7 +96,7 @@ def rank(b: Builder, x: View, k: int, order: Order, names: View | None = None) -
 def _name_place(
     b: Builder, dst: View, best: View, size: int, order: Order, taken: View | None, names: View | None
 ) -> None:
-    """dst = the place with the mark `best`, or its name."""
+    """Compute dst = the place with the mark `best`, or its name."""
     if names is not None:
         assert taken is not None
         chosen = primitives.temporary(b, taken)
@@ -111,7 +111,7 @@ def _name_place(
 def _find(
     b: Builder, source: HbmView, axis: int, k: int, order: Order, values: HbmView | None, indices: HbmView
 ) -> None:
-    """The first `k` along an axis; `values` and `indices` are `source` with an axis of k elements."""
+    """Store the first `k` along an axis in `values` and `indices`, which have an axis of k elements."""
     before, size, behind = split_at(source.shape, axis)
     if size > LIMIT and behind == 1:
         _find_in_two_stages(b, source.reshape(before, size), k, order, values, indices)
@@ -128,7 +128,7 @@ def _find(
 def _find_in_two_stages(
     b: Builder, source: HbmView, k: int, order: Order, values: HbmView | None, indices: HbmView
 ) -> None:
-    """Rows are cut into chunks, one a partition; the first of every chunk compete again."""
+    """Rank long rows: first in chunks, one a partition, then the first `k` of all chunks again."""
     before, size = source.shape
     if size > MAX_INDEX:
         raise CannotLower(f"an axis of {size} elements (at most {MAX_INDEX})")
@@ -172,7 +172,7 @@ def _check_type(view: HbmView) -> None:
 
 
 def lower_top_k(b: Builder, node: Node) -> None:
-    """Lower TopK: one pass over the axis for every rank; of equal values the first comes first."""
+    """Lower TopK by a pass over the axis for each rank; of equal values, the first ranks first."""
     source = home(b, node.inputs[0])
     values, indices = home(b, node.outputs[0]), home(b, node.outputs[1])
     _check_type(source)
@@ -184,7 +184,7 @@ def lower_top_k(b: Builder, node: Node) -> None:
 
 
 def lower_arg(b: Builder, node: Node) -> None:
-    """Lower ArgMax and ArgMin; NaN is not looked for."""
+    """Lower ArgMax and ArgMin, without special treatment of NaN."""
     source, target = home(b, node.inputs[0]), home(b, node.outputs[0])
     _check_type(source)
     axis = int(node.attributes.get("axis", 0)) % max(1, len(source.shape))

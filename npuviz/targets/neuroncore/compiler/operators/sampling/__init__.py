@@ -1,1 +1,1 @@
-"""Samples between elements: resizing, grids and regions of interest."""
+"""Lower operators that sample between elements: resizing, grids and regions of interest."""

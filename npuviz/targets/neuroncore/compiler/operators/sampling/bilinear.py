@@ -1,4 +1,4 @@
-"""Bilinear samples at places that are known at run time: indices and weights on Vector, gathers on GpSimd."""
+"""Sample bilinearly at places known only at run time: indices and weights on Vector, gathers on GpSimd."""
 
 from dataclasses import dataclass
 
@@ -8,19 +8,21 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu
 
 EXACT_INDEX = 1 << 24
-"""Indices below this are exact in fp32."""
+"""Limit below which indices are exact in fp32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """One of the two neighbours along an axis, by place: index within the axis, and weight; fp32 tiles."""
+    """One of the two neighbours of each place along an axis: index within the axis, and weight; fp32
+    tiles.
+    """
 
     index: View
     weight: View
 
 
 def with_zeros_outside(b: Builder, places: View, size: int) -> tuple[Neighbour, Neighbour]:
-    """Return the neighbours of places on an axis of `size`; those outside weigh nothing."""
+    """Compute the neighbours of places on an axis of `size`; those outside get weight 0."""
     below = _like(b, places)
     floored(b, below, places)
     part = _like(b, places)
@@ -42,9 +44,7 @@ def _inside(b: Builder, index: View, weight: View, size: int) -> Neighbour:
 
 
 def clamped_to_border(b: Builder, places: View, size: int) -> tuple[Neighbour, Neighbour]:
-    """Return the neighbours as RoiAlign takes them: places from -1 to `size` move inside, others weigh
-    nothing.
-    """
+    """Compute neighbours as in RoiAlign: places from -1 to `size` are clamped, others get weight 0."""
     is_near = _like(b, places)
     b.isa.tensor_scalar(is_near, places, Alu.GREATER_EQUAL, -1.0)
     upper = _like(b, places)
@@ -74,7 +74,8 @@ def sample(
     combine: Alu = Alu.ADD,
     base: View | None = None,
 ) -> View:
-    """Return the four weighted neighbours in a plane [P, elements] (rows of `width`), added or else combined.
+    """Return the combine the four weighted neighbours in a plane [P, elements] (rows of `width`), by default
+    their sum.
 
     rows, columns  tiles of one shape, which the result (fp32) has too
     base           index of the plane's first element, one a partition

@@ -1,6 +1,6 @@
-"""GridSample: places of the run, rows gathered by GpSimd's descriptors, weights by Vector.
+"""Lower GridSample at places known only at run time: GpSimd's descriptors gather rows, Vector weights them.
 
-Each partition is one place of the result. The picture lies in HBM with its channels last, so that one
+Each partition is one place of the result. The picture is stored in HBM with channels last, so that one
 gathered row holds all channels of a pixel.
 """
 
@@ -22,14 +22,14 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 MODES = {"bilinear": "linear", "linear": "linear", "nearest": "nearest", "bicubic": "cubic", "cubic": "cubic"}
 MAX_CHANNELS = 4096
 MAX_BLOCKS = 1024
-"""Blocks of 128 places; each takes some hundred instructions."""
+"""Most blocks of 128 places; each takes some hundred instructions."""
 _CUBIC = -0.75
-"""Ref: ONNX GridSample, the coefficient of its cubic."""
+"""Coefficient of the cubic. Ref: ONNX GridSample."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """One axis of the picture: its size, rows between neighbours, and how it is sampled."""
+    """One axis of the picture: size, rows between neighbours, and the sampling modes."""
 
     size: int
     step: int
@@ -39,7 +39,7 @@ class _Axis:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Where reflection turns around."""
+        """Places at which reflection mirrors: (low, high)."""
         return (0.0, self.size - 1.0) if self.is_aligned else (-0.5, self.size - 0.5)
 
 
@@ -81,7 +81,7 @@ def lower_grid_sample(b: Builder, node: Node) -> None:
 
 
 def _sample(b: Builder, rows: HbmView, places: HbmView, axes: list[_Axis], first: int) -> View:
-    """Return (P, channels) float32: the picture at up to 128 places."""
+    """Sample the picture at up to 128 places: (P, channels) float32."""
     count, channels = places.shape[0], rows.shape[1]
     given = b.dma.fetch(places)
     taps = [_taps(b, axis, given[:, at : at + 1]) for at, axis in enumerate(axes)]
@@ -102,7 +102,7 @@ def _sample(b: Builder, rows: HbmView, places: HbmView, axes: list[_Axis], first
 
 
 def _taps(b: Builder, axis: _Axis, given: View) -> list[_Tap]:
-    """Return the neighbours along an axis; given: places from -1 to 1."""
+    """Compute the neighbours along an axis; given: places from -1 to 1."""
     count = given.partitions
     place, base = _column(b, count), _column(b, count)
     half = axis.size / 2
@@ -114,13 +114,13 @@ def _taps(b: Builder, axis: _Axis, given: View) -> list[_Tap]:
     if axis.mode == "nearest":
         place = _rounded(b, place)
     if axis.padding == "border" and axis.mode != "cubic":
-        # A cubic keeps its place and has its neighbours brought inside, as ONNX Runtime does.
+        # A cubic keeps its place, and its neighbours are moved inside, as in ONNX Runtime.
         b.isa.tensor_scalar(base, place, Alu.MAXIMUM, 0.0, Alu.MINIMUM, axis.size - 1.0)
         place, base = base, _column(b, count)
     elif axis.padding == "reflection":
         place = _reflected(b, axis, place)
     if axis.mode == "nearest":
-        # Reflection may have moved it off a pixel by half.
+        # Reflection may have moved the place by half a pixel.
         return [_tap(b, axis, _rounded(b, place), None)]
     down, over = _rounded(b, place), _column(b, count)
     b.isa.tensor_tensor(over, down, place, Alu.GREATER)
@@ -132,9 +132,7 @@ def _taps(b: Builder, axis: _Axis, given: View) -> list[_Tap]:
 
 
 def _weight(b: Builder, mode: str, part: View, shift: int) -> View:
-    """Return the weight of the neighbour `shift` away from the pixel before a place that is `part` after
-    it.
-    """
+    """Compute the weight of a neighbour: `shift` pixels after the pixel that is `part` before the place."""
     made, distance = _column(b, part.partitions), _column(b, part.partitions)
     # |part - shift|: the neighbours before the place are shifts 0 and -1.
     sign = 1.0 if shift <= 0 else -1.0
@@ -155,7 +153,9 @@ def _weight(b: Builder, mode: str, part: View, shift: int) -> View:
 
 
 def _tap(b: Builder, axis: _Axis, index: View, weight: View | None) -> _Tap:
-    """Return a neighbour whose index may lie outside: it is brought inside, or counts nothing."""
+    """Make a neighbour whose index may lie outside: move it inside by the padding mode, or give it weight
+    0.
+    """
     count = index.partitions
     if axis.padding == "reflection":
         index = _reflected(b, axis, index)
@@ -173,7 +173,7 @@ def _tap(b: Builder, axis: _Axis, index: View, weight: View | None) -> _Tap:
 
 
 def _reflected(b: Builder, axis: _Axis, place: View) -> View:
-    """Return the places thrown back at the bounds as often as it takes: a triangle wave."""
+    """Reflect places at the bounds as often as necessary: a triangle wave."""
     low, high = axis.bounds
     if high <= low:
         made = _column(b, place.partitions)
@@ -191,7 +191,7 @@ def _reflected(b: Builder, axis: _Axis, place: View) -> View:
 
 
 def _row(b: Builder, axes: list[_Axis], taps: tuple[_Tap, ...], first: int) -> View:
-    """Return the row numbers of pixels (P,1) int32; `first` is the row where the picture begins."""
+    """Compute the row numbers of pixels, (P,1) int32; `first` is the first row of the picture."""
     count = taps[0].index.partitions
     total: View | None = None
     for axis, tap in zip(axes, taps, strict=True):
@@ -223,7 +223,7 @@ def _product(b: Builder, weights: list[View]) -> View | None:
 
 
 def _rounded(b: Builder, place: View) -> View:
-    """Return the nearest whole number, half to even, as float32: writing an integer rounds so."""
+    """Round half to even, as float32, by a conversion to int32 and back."""
     whole, made = b.tiles.sbuf(place.partitions, (1,), "int32"), _column(b, place.partitions)
     b.isa.copy(whole, place)
     b.isa.copy(made, whole)

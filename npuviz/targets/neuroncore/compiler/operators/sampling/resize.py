@@ -1,4 +1,4 @@
-"""Resize and Upsample: nearest as movement, linear and cubic as constant matrices times the data (PE)."""
+"""Lower Resize and Upsample: nearest by movements, linear and cubic by products with constant matrices."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -18,7 +18,7 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.strides import dense_steps
 
 COLUMNS = 512
-"""Moving columns of one matmul: a PSUM bank of fp32."""
+"""Most moving columns of one matmul: a PSUM bank of fp32."""
 FLOATS = ("float32", "float16", "bfloat16")
 
 
@@ -117,12 +117,14 @@ def _weighted(b: Builder, to: HbmView, of: HbmView, axes: list[AxisResize]) -> N
 
 
 def contract(b: Builder, to: HbmView, of: HbmView, axis: int, weights: np.ndarray) -> None:
-    """to[.., o, ..] = sum over i of weights[o, i] * of[.., i, ..], both dense; weights (out, size)."""
+    """Compute to[.., o, ..] = sum over i of weights[o, i] * of[.., i, ..], both dense; weights (out,
+    size).
+    """
     out, size = weights.shape
     prefix = prod(of.shape[:axis])
     rest = of.num_elements // (prefix * size)
     if rest == 1 and prefix > 1:
-        # Rows come first on PE: the last axis is brought there, and the result back.
+        # PE contracts over rows: move the last axis there, and the result back.
         turned, made = b.hbm.scratch((size, prefix), of.dtype), b.hbm.scratch((out, prefix), to.dtype)
         arguments.copy(b, turned, of.reshape(prefix, size).permute(1, 0))
         contract(b, made, turned, 0, weights)
@@ -137,7 +139,7 @@ def contract(b: Builder, to: HbmView, of: HbmView, axis: int, weights: np.ndarra
 
 
 def _product(b: Builder, to: HbmView, of: HbmView, matrix: HbmView) -> None:
-    """to (out, n) = matrix (size, out) transposed times of (size, n), n at most a PSUM bank."""
+    """Compute to (out, n) = transpose of matrix (size, out) @ of (size, n); n is at most a PSUM bank."""
     size, out = matrix.shape
     with b.tiles.scope():
         parts = [
@@ -154,7 +156,7 @@ def _product(b: Builder, to: HbmView, of: HbmView, matrix: HbmView) -> None:
 
 
 def _extrapolate(b: Builder, node: Node, to: HbmView, axes: list[AxisResize]) -> None:
-    """Results that lie outside of the source along any axis get a value of their own."""
+    """Fill the results that lie outside of the source along any axis with `extrapolation_value`."""
     value = np.array([node.attributes.get("extrapolation_value", 0.0)]).astype(numpy_dtype(to.dtype))
     for at, axis in enumerate(axes):
         outside = np.flatnonzero(axis.outside())

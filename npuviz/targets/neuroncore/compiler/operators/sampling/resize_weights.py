@@ -1,4 +1,4 @@
-"""One axis of a resize as a matrix: every result is a weighted sum of the sources near it.
+"""Compute one axis of a resize as a matrix: each result is a weighted sum of near sources.
 
 Ref: ONNX Resize, versions 10 to 19.
 """
@@ -12,11 +12,11 @@ from npuviz.onnx.errors import CannotLower
 
 @dataclass(frozen=True, slots=True)
 class AxisResize:
-    """How one axis is resized.
+    """The resizing of one axis.
 
-    size, out  elements before and after;  scale  as given, or out / size
+    size, out  elements before and after;  scale  the given scale, or out / size
     mode       "nearest", "linear" or "cubic"
-    coordinates, nearest  names of the standard;  roi  first and last place, for tf_crop_and_resize
+    coordinates, nearest  names in ONNX;  roi  first and last place, for tf_crop_and_resize
     """
 
     size: int
@@ -31,7 +31,7 @@ class AxisResize:
     roi: tuple[float, float] = (0.0, 1.0)
 
     def places(self) -> np.ndarray:
-        """Return where in the source each result lies, (out,) float64."""
+        """Return the place of each result in the source, (out,) float64."""
         x = np.arange(self.out, dtype=np.float64)
         length = self.scale * self.size
         if self.coordinates == "half_pixel":
@@ -55,14 +55,14 @@ class AxisResize:
         raise CannotLower(f"the coordinate transformation {self.coordinates}")
 
     def outside(self) -> np.ndarray:
-        """Return (out,) bool: results that get the extrapolation value."""
+        """Return which results get the extrapolation value, (out,) bool."""
         if self.coordinates != "tf_crop_and_resize":
             return np.zeros(self.out, bool)
         places = self.places()
         return (places < 0) | (places > self.size - 1)
 
     def sources(self) -> np.ndarray:
-        """Return (out,) int64: the one source of each result, for nearest."""
+        """Return the source of each result, (out,) int64, for nearest."""
         places = self.places()
         rounded = {
             "round_prefer_floor": np.ceil(places - 0.5),
@@ -75,7 +75,7 @@ class AxisResize:
         return np.clip(rounded[self.nearest], 0, self.size - 1).astype(np.int64)
 
     def weights(self) -> np.ndarray:
-        """Return (out, size) float64, for linear and cubic."""
+        """Return the weights, (out, size) float64, for linear and cubic."""
         places = self.places()
         narrow = min(self.scale, 1.0) if self.is_antialiased else 1.0
         reach = int(np.ceil((1 if self.mode == "linear" else 2) / narrow)) + 1

@@ -1,4 +1,4 @@
-"""RoiAlign: bilinear samples of regions, averaged or the largest of each bin."""
+"""Lower RoiAlign: bilinear samples of regions, of which each bin takes the average or the largest."""
 
 import numpy as np
 
@@ -57,13 +57,13 @@ def lower_roi_align(b: Builder, node: Node) -> None:
 
 
 def _grid(size: int, samples: int) -> np.ndarray:
-    """Return [1, size * samples]: places of the samples, as parts of a region of `size` bins."""
+    """Return the places of the samples, [1, size * samples], as shares of a region of `size` bins."""
     places = (np.arange(size * samples, dtype=np.float64) + 0.5) / (samples * size)
     return places.astype(np.float32)[None]
 
 
 def _base(b: Builder, image: HbmView, partitions: int, plane: int) -> View:
-    """Index of the first element of a region's image, one a partition."""
+    """Compute the index of the first element of a region's image, one a partition."""
     number = b.dma.fetch(image.reshape(1, 1).broadcast_to((partitions, 1)))
     base = b.tiles.sbuf(partitions, (1,), "float32")
     b.isa.tensor_scalar(base, number, Alu.MULTIPLY, float(plane))
@@ -73,7 +73,7 @@ def _base(b: Builder, image: HbmView, partitions: int, plane: int) -> View:
 def _neighbours(
     b: Builder, box: View, index: int, grid: HbmView, how: tuple[int, float, bool]
 ) -> tuple[Neighbour, Neighbour]:
-    """Return the neighbours along an axis: start + extent * place; box holds x1, y1, x2, y2."""
+    """Compute the neighbours of start + extent * place along an axis; box holds x1, y1, x2, y2."""
     size, scale, is_half = how
     shift = 0.5 if is_half else 0.0
     partitions, count = box.partitions, grid.shape[1]
@@ -104,7 +104,7 @@ def _bins(
     how: tuple[int, int, bool],
     base: View,
 ) -> View:
-    """Return [channels, bins of rows, bins of columns]."""
+    """Sample a region and reduce each bin: [channels, bins of rows, bins of columns]."""
     width, samples, is_largest = how
     high, wide = axes[0][0].index.free_size, axes[1][0].index.free_size
 
