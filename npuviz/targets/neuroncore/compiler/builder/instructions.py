@@ -33,7 +33,7 @@ Operand = float | int | View
 
 
 class Instructions:
-    """Appends instructions that compute on tiles in SBUF and PSUM; docstrings are the formulas."""
+    """Appends instructions that compute on tiles in SBUF and PSUM."""
 
     def __init__(self, spec: NeuronSpec, hbm: Hbm, dma: Dma, engines: Engines) -> None:
         self._spec = spec
@@ -58,7 +58,7 @@ class Instructions:
         cmd: ReduceCmd = ReduceCmd.IDLE,
         accumulators: View | None = None,
     ) -> None:
-        """dst = func(src * scale + bias), on Scalar.
+        """Emit dst = func(src * scale + bias), on Scalar.
 
         alpha         slope of PRELU
         cmd           operation on the 128 accumulators; accumulators [P,1] receives them afterwards
@@ -93,7 +93,7 @@ class Instructions:
         return self._dma.fetch(home)
 
     def copy(self, dst: View, src: View, engine: Engine | None = None, integer: bool = False) -> None:
-        """dst = src, cast; any shapes of equally many elements a partition.
+        """Emit dst = src, cast; any shapes of equally many elements a partition.
 
         integer  truncate and extend integers of different widths instead of converting them through fp32
         """
@@ -102,7 +102,7 @@ class Instructions:
     def tensor_tensor(
         self, dst: View, a: View, b: View, op: Alu, engine: Engine | None = None, integer: bool = False
     ) -> None:
-        """dst = a op b.
+        """Emit dst = a op b.
 
         integer  exact arithmetic (by GpSimd); always so for two 32-bit integers
         """
@@ -124,7 +124,7 @@ class Instructions:
         engine: Engine | None = None,
         integer: bool = False,
     ) -> None:
-        """dst = (src op0 x0) op1 x1; reverseN swaps the operands of opN.
+        """Emit dst = (src op0 x0) op1 x1; reverseN swaps the operands of opN.
 
         integer  numbers are int32 bit patterns and arithmetic is exact (by GpSimd)
         """
@@ -151,7 +151,7 @@ class Instructions:
         reverse1: bool = False,
         integer: bool = False,
     ) -> None:
-        """dst = (src op0 x0) op1 other; reverseN swaps the operands of opN."""
+        """Emit dst = (src op0 x0) op1 other; reverseN swaps the operands of opN."""
         self._engines.run(
             Opcode.SCALAR_TENSOR_TENSOR,
             (dst, src, other, _view(x0)),
@@ -164,7 +164,7 @@ class Instructions:
     def tensor_reduce(
         self, dst: View, src: View, op: Alu, axes: int, negate: bool = False, integer: bool = False
     ) -> None:
-        """dst = op over the `axes` innermost free dimensions of src, negated if asked.
+        """Emit dst = op over the `axes` innermost free dimensions of src, negated if asked.
 
         integer  exact arithmetic (by GpSimd); always so for 32-bit integers
         """
@@ -179,7 +179,7 @@ class Instructions:
     def scan(
         self, dst: View, a: View, b: View, op0: Alu, op1: Alu, initial: Operand = 0.0, integer: bool = False
     ) -> None:
-        """r[i] = (a[i] op0 r[i-1]) op1 b[i] along each partition; r[-1] = initial."""
+        """Emit r[i] = (a[i] op0 r[i-1]) op1 b[i] along each partition; r[-1] = initial."""
         views = (dst, a, b, _view(initial))
         imm = immediates((_number(initial), 0, 0), integer)
         self._engines.run(
@@ -187,45 +187,49 @@ class Instructions:
         )
 
     def copy_predicated(self, dst: View, src: View, predicate: View) -> None:
-        """dst = src where predicate is not 0, else unchanged."""
+        """Emit dst = src where predicate is not 0, else unchanged."""
         self._engines.run(Opcode.TENSOR_COPY_PREDICATED, (dst, src, predicate), reads_target=True)
 
     def memset(self, dst: View, value: float | int, engine: Engine | None = None) -> None:
-        """dst = value; exact for integers."""
+        """Emit dst = value; exact for integers."""
         is_word = dst.dtype in _WORDS
         flags = int(Flag.INTEGER) if is_word else 0
         imm = immediates((value, 0, 0), is_word)
         self._engines.run(Opcode.MEMSET, (dst,), engine=engine, flags=flags, imm=imm)
 
     def reciprocal(self, dst: View, src: View) -> None:
-        """dst = 1 / src, precise (Vector)."""
+        """Emit dst = 1 / src, precise (Vector)."""
         self._engines.run(Opcode.RECIPROCAL, (dst, src))
 
     def max8(self, dst: View, src: View) -> None:
-        """dst [P,8]: the eight largest of each partition, falling."""
+        """Emit dst [P,8]: the eight largest of each partition, falling."""
         self._engines.run(Opcode.MAX8, (dst, src))
 
     def find_index8(self, dst: View, src: View, values: View) -> None:
-        """dst [P,8] uint32: first index of each of values [P,8] in src."""
+        """Emit dst [P,8] uint32: first index of each of values [P,8] in src."""
         self._engines.run(Opcode.FIND_INDEX8, (dst, src, values))
 
     def match_replace8(
         self, dst: View, src: View, values: View, replacement: float, places: View | None = None
     ) -> None:
-        """dst = src with the first of each of values [P,8] replaced; places [P,8] receives their indices."""
+        """Emit dst = src with the first of each of values [P,8] replaced; places [P,8] receives their
+        indices.
+        """
         views = (dst, src, values, None, None, places)
         self._engines.run(Opcode.MATCH_REPLACE8, views, imm=floats(replacement))
 
     def bn_stats(self, dst: View, src: View) -> None:
-        """dst [P,6]: count, mean, variance * count of the even, then of the odd elements."""
+        """Emit dst [P,6]: count, mean, variance * count of the even, then of the odd elements."""
         self._engines.run(Opcode.BN_STATS, (dst, src))
 
     def bn_aggr(self, dst: View, src: View) -> None:
-        """dst [P,2]: mean and variance of groups (count, mean, variance * count)."""
+        """Emit dst [P,2]: mean and variance of groups (count, mean, variance * count)."""
         self._engines.run(Opcode.BN_AGGR, (dst, src))
 
     def iota(self, dst: View, base: int, steps: Sequence[int], channel_multiplier: int = 0) -> None:
-        """dst = base + channel_multiplier * partition + sum of index * step; one step a free dimension."""
+        """Emit dst = base + channel_multiplier * partition + sum of index * step; one step a free
+        dimension.
+        """
         dims = _pattern_dims(dst.shape, steps)
         imm = immediates((base, channel_multiplier, 0), True)
         self._engines.run_pattern(Opcode.IOTA, (dst,), dims, flags=int(Flag.INTEGER), imm=imm)
@@ -240,17 +244,17 @@ class Instructions:
         op: Alu,
         fill: float,
     ) -> None:
-        """dst = src where (the expression of iota) op 0, else fill."""
+        """Emit dst = src where (the expression of iota) op 0, else fill."""
         dims = _pattern_dims(dst.shape, steps)
         imm = floats(base, channel_multiplier, fill)
         self._engines.run_pattern(Opcode.AFFINE_SELECT, (dst, src), dims, op0=op, imm=imm)
 
     def gather_free(self, dst: View, src: View, index: View) -> None:
-        """dst[p, i] = src[p, index[p, i]] (GpSimd)."""
+        """Emit dst[p, i] = src[p, index[p, i]] (GpSimd)."""
         self._engines.run(Opcode.GATHER, (dst, src, index))
 
     def partition_reduce(self, dst: View, src: View, op: Alu, integer: bool = False) -> None:
-        """dst [1, N] = op over the partitions of src (GpSimd); exact for 32-bit integers."""
+        """Emit dst [1, N] = op over the partitions of src (GpSimd); exact for 32-bit integers."""
         flags = Flag.INTEGER * (integer or src.dtype in _WORDS)
         self._engines.run(Opcode.PARTITION_REDUCE, (dst, src), op0=op, flags=flags)
 
@@ -280,40 +284,44 @@ class Instructions:
         )  # fmt: skip
 
     def local_gather(self, dst: View, src: View, index: View, each: int, count: int) -> None:
-        """dst = `each` elements of src at each of `count` indices that 16 partitions hold (GpSimd)."""
+        """Emit dst = `each` elements of src at each of `count` indices that 16 partitions hold (GpSimd)."""
         imm = immediates((each, count, 0), True)
         self._engines.run(Opcode.LOCAL_GATHER, (dst, src, index), flags=int(Flag.INTEGER), imm=imm)
 
     def indirect_copy(
         self, dst: View, src: View, index: View, count: int, group: int, scatters: bool
     ) -> None:
-        """dst = src at `count` offsets in `group` partitions of `index`; or dst at those = src (v4)."""
+        """Emit dst = src at `count` offsets in `group` partitions of `index`; or dst at those = src (v4)."""
         flags = int(Flag.INTEGER | Flag.SCATTER_TARGET * scatters)
         imm = immediates((count, group, 0), True)
         self._engines.run(Opcode.INDIRECT_COPY, (dst, src, index), flags=flags, imm=imm)
 
     def sequence_bounds(self, dst: View, src: View) -> None:
-        """dst [1, 2N]: first and end of the run of equal src [1, N] around each element (GpSimd)."""
+        """Emit dst [1, 2N]: first and end of the run of equal src [1, N] around each element (GpSimd)."""
         self._engines.run(Opcode.SEQUENCE_BOUNDS, (dst, src))
 
     def nonzero_with_count(self, dst: View, src: View, offset: int, padding: int) -> None:
-        """dst [P, N+1] = positions of src that are not 0, plus offset; padding; their count (GpSimd)."""
+        """Emit dst [P, N+1] = positions of src that are not 0, plus offset; padding; their count (GpSimd)."""
         imm = immediates((offset, padding, 0), True)
         self._engines.run(Opcode.NONZERO_WITH_COUNT, (dst, src), flags=int(Flag.INTEGER), imm=imm)
 
     def topk(self, dst: View, places: View, src: View, count: int) -> None:
-        """dst [P,K] = the largest of `count` elements of src in each 16 partitions, rising; their numbers."""
+        """Emit dst [P,K] = the largest of `count` elements of src in each 16 partitions, rising; their
+        numbers.
+        """
         imm = immediates((count, 0, 0), True)
         views = (dst, src, None, None, None, places)
         self._engines.run(Opcode.TOPK, views, flags=int(Flag.INTEGER), imm=imm)
 
     def random_bits(self, dst: View, seed: int, count: int, engine: Engine | None = None) -> None:
-        """dst = the random bits of draw `count` from a seed."""
+        """Emit dst = the random bits of draw `count` from a seed."""
         imm = immediates((seed, count, 0), True)
         self._engines.run(Opcode.RNG, (dst,), engine=engine, flags=int(Flag.INTEGER), imm=imm)
 
     def quantize_mx(self, dst: View, src: View, scales: View, form: MxFormat) -> None:
-        """dst [P, N/4] = src [P, N] packed, with the scales of 8 partitions and 4 elements (Vector, v4)."""
+        """Emit dst [P, N/4] = src [P, N] packed, with the scales of 8 partitions and 4 elements (Vector,
+        v4).
+        """
         self._engines.run(Opcode.QUANTIZE_MX, (dst, src, None, None, None, scales), op0=form)
 
     def matmul_mx(
@@ -324,7 +332,7 @@ class Instructions:
         scales: tuple[View, View],
         how: tuple[int, int, bool],
     ) -> None:
-        """dst [M,N] = or += stationary [K,M] ^T @ moving [K,N] of packed elements (PE, v4).
+        """Emit dst [M,N] = or += stationary [K,M] ^T @ moving [K,N] of packed elements (PE, v4).
 
         how  formats of stationary and moving, whether to accumulate
         """
@@ -342,7 +350,7 @@ class Instructions:
         double_row: bool = False,
         hints: int = 0,
     ) -> None:
-        """dst [M,N] = (or, accumulating, +=) stationary [K,M] ^T @ moving [K,N], on PE; in fp32.
+        """Emit dst [M,N] = (or, accumulating, +=) stationary [K,M] ^T @ moving [K,N], on PE; in fp32.
 
         double_row  every partition holds two rows of K, one after the other: [K,2,M], [K,2,N]; fp8, v3+
         hints       flags that make fp32 cheaper
@@ -381,14 +389,14 @@ class Instructions:
             )
 
     def transpose(self, dst_psum: View, src: View) -> None:
-        """dst [F,P] = src [P,F] ^T on PE (dst in PSUM, of the type of src or fp32)."""
+        """Emit dst [F,P] = src [P,F] ^T on PE (dst in PSUM, of the type of src or fp32)."""
         if dst_psum.partitions != src.free_size or dst_psum.free_size != src.partitions:
             raise SimulationError(f"transpose of {src!r} to {dst_psum!r}: shapes do not fit")
         self._check_banks(dst_psum)
         self._engines.run_on_pe(Opcode.NC_TRANSPOSE, (dst_psum, src))
 
     def transpose_on_vector(self, dst: View, src: View) -> None:
-        """dst [F,P] = src [P,F] ^T on Vector, an instruction for each 32 x 32; any memory."""
+        """Emit dst [F,P] = src [P,F] ^T on Vector, an instruction for each 32 x 32; any memory."""
         rows, columns = src.partitions, src.free_size
         if dst.partitions != columns or dst.free_size != rows:
             raise SimulationError(f"transpose of {src!r} to {dst!r}: shapes do not fit")
@@ -405,7 +413,7 @@ class Instructions:
                 )
 
     def stream_shuffle(self, dst: View, src: View, order: Sequence[int]) -> None:
-        """Partition p of dst = partition order[p % 32] of src, both of the same quadrant of 32."""
+        """Emit partition p of dst = partition order[p % 32] of src, both of the same quadrant of 32."""
         self._engines.run_shuffle((dst, src), packed_order(order))
 
 

@@ -107,7 +107,7 @@ def device_dtype(dtype: str) -> str:
 def cast(
     b: Builder, dst: View, x: View, source: str, target: str, *, saturate: bool = True, mode: str = "up"
 ) -> None:
-    """dst = x converted between tensor types by ONNX's rules (both views in their device types).
+    """Emit dst = x converted between tensor types by ONNX's rules (both views in their device types).
 
     mode  rounding of float8_e8m0fnu: "up", "down" or "nearest"
     Integers of 64 bits are their low 32 bits.

@@ -74,8 +74,7 @@ def sample(
     combine: Alu = Alu.ADD,
     base: View | None = None,
 ) -> View:
-    """Return the combine the four weighted neighbours in a plane [P, elements] (rows of `width`), by default
-    their sum.
+    """Combine the four weighted neighbours in a plane [P, elements] (rows of `width`); by default, add them.
 
     rows, columns  tiles of one shape, which the result (fp32) has too
     base           index of the plane's first element, one a partition
