@@ -184,7 +184,7 @@ comptime {
 
 
 def write_stencil(folder: Path) -> Path:
-    """Write the two files; returns the layout's path."""
+    """Write the two CSL files; returns the layout's path."""
     (folder / "pe.csl").write_text(PE, encoding="utf-8")
     path = folder / "layout.csl"
     path.write_text(LAYOUT, encoding="utf-8")
@@ -192,7 +192,7 @@ def write_stencil(folder: Path) -> Path:
 
 
 def stencil(folder: Path, side: int) -> Machine:
-    """A machine of `side` times `side` processing elements that runs ROUNDS rounds, written to a folder."""
+    """Build a machine of `side` times `side` PEs that runs ROUNDS rounds, from files written to a folder."""
     settings = {"arch": "wse3", "params": f"side:{side},depth:{DEPTH},rounds:{ROUNDS}"}
     path = write_stencil(folder)
     target = choose_target(path)
@@ -200,7 +200,7 @@ def stencil(folder: Path, side: int) -> Machine:
 
 
 def among_idle(wafer: Wafer, columns: int, rows: int, x: int, y: int) -> Wafer:
-    """The wafer's programs with their corner at (x, y) of a rectangle of PEs that have nothing to do."""
+    """Return the wafer's programs with their corner at (x, y) of a rectangle of idle PEs."""
     programs = np.full((rows, columns), len(wafer.programs), np.int32)
     programs[y : y + wafer.rows, x : x + wafer.columns] = wafer.program_of
     return replace(

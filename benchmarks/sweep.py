@@ -1,4 +1,4 @@
-"""Design-space sweeps: what a second process brings, and what a killed sweep repeats."""
+"""Design-space sweeps: speed-up by a second process, and runs that a killed sweep repeats."""
 
 import json
 import os
@@ -33,7 +33,7 @@ LONGEST_SECONDS = 900
 
 
 def run() -> list[Row]:
-    """The figures of issue 6: speed-up on two processes, and no repeats after a kill."""
+    """Measure the figures of issue 6: speed-up on two processes, and no repeats after a kill."""
     with TemporaryDirectory(prefix="npuviz-bench-") as name:
         folder = Path(name)
         plan = folder / "plan.toml"
@@ -56,7 +56,7 @@ def _timed(plan: Path, out: Path, processes: int) -> float:
 
 
 def _killed(plan: Path, out: Path) -> tuple[int, int]:
-    """(finished runs whose result was written again, runs done by the second sweep)."""
+    """Return (finished runs whose result was written again, runs done by the second sweep)."""
     command = [sys.executable, "-m", "npuviz.cli.main", "sweep", str(plan), "-o", str(out), "--json"]
     command += ["--processes", "2"]
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
@@ -75,5 +75,5 @@ def _killed(plan: Path, out: Path) -> tuple[int, int]:
 
 
 def _results(out: Path) -> dict[str, int]:
-    """Name -> time of writing of the results that are there."""
+    """Return the time of writing of each existing result, by name."""
     return {path.name: path.stat().st_mtime_ns for path in (out / "runs").glob("*.json")}

@@ -1,4 +1,4 @@
-"""The systolic machine: ONNXim's cycle counts, its seconds beside ours, cost of recording, memory."""
+"""The systolic machine: cycle counts and seconds against ONNXim's, cost of recording, memory."""
 
 import csv
 import subprocess
@@ -25,12 +25,12 @@ HOME = Path(__file__).parents[1] / "tests" / "data" / "onnxim"
 FOREVER = 1 << 40
 REPEATS = 7
 SPEED = 20
-"""How many times faster than ONNXim a run shall be, recording included."""
+"""Goal: how many times faster than ONNXim a run is, recording included."""
 MEMORY_MIB = 1024
 SCALED_CORES = (16, 64, 256)
 SCALED_REPEATS = 8
 SCALED_SECONDS = 6.0
-"""A run is repeated until so many repetitions or seconds of processor time are over."""
+"""A run is repeated until this number of repetitions or seconds of processor time is reached."""
 GROWN_PRODUCTS = (3, 12, 48)
 """Products one after another; the first one alone is cheaper, because requests enter empty queues."""
 GROWN_ROWS = 65536
@@ -44,7 +44,7 @@ def reference_rows() -> list[dict[str, str]]:
 
 
 def row_name(row: dict[str, str]) -> str:
-    """What runs on which machine."""
+    """Return a text with workload and machine."""
     config = row["config"]
     size = "8x8" if "8x8" in config else "TPUv4"
     dram = "simple DRAM" if config.endswith("_dramsimple") else "DDR4" if size == "8x8" else "HBM2"
@@ -53,7 +53,7 @@ def row_name(row: dict[str, str]) -> str:
 
 
 def load(row: dict[str, str]) -> tuple[object, object]:
-    """Spec and program of a reference row, in parity mode."""
+    """Return spec and program of a reference row, in parity mode."""
     request = LoadRequest(
         HOME / "model_lists" / f"{row['models_list']}.json",
         config=HOME / "configs" / f"{row['config']}.json",
@@ -74,7 +74,8 @@ def simulate(machine: Machine, recorder: Recorder | None, buffer: EventBuffer) -
 
 
 def measure_pair(spec: object, program: object) -> tuple[float, float, int]:
-    """(seconds with recording, seconds without, cycles), each the best of several in turn."""
+    """Return (seconds with recording, seconds without, cycles), each the best of several, measured in
+    turn."""
     recorded, bare, cycles = float("inf"), float("inf"), 0
     machine = TARGET.build(spec, program)  # type: ignore[arg-type]
     start = machine.snapshot()
@@ -171,7 +172,7 @@ def _time_events(cores: int, rows: int, width: int, products: int) -> tuple[int,
 
 
 def _products(folder: Path, rows: int, width: int, count: int) -> Path:
-    """MatMuls one after another: [rows, width] with stored [width, width]."""
+    """Make a model of consecutive MatMuls: [rows, width] with stored [width, width]."""
     shape = helper.make_tensor("shape", TensorProto.INT64, [2], [width, width])
     value = helper.make_tensor("value", TensorProto.FLOAT16, [1], [0.001])
     nodes = [helper.make_node("ConstantOfShape", ["shape"], ["w"], value=value)]
@@ -217,7 +218,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def _peak_mib() -> float:
-    """Peak memory of a process of its own that runs GEMM 2048 on the 8x8 array."""
+    """Measure the peak memory of a separate process that runs GEMM 2048 on the 8x8 array."""
     config = HOME / "configs" / "systolic_ws_8x8_c1_simple_noc_transformer_dramsimple.json"
     done = subprocess.run(
         [sys.executable, "-c", _LARGE, str(config)], capture_output=True, text=True, check=True

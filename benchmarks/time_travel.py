@@ -1,4 +1,4 @@
-"""Time travel: jumping to cycles, stepping both ways, and what a session adds to a bare run."""
+"""Time travel: jumping to cycles, stepping both ways, and the overhead of a session over a bare run."""
 
 import random
 import time
@@ -25,12 +25,12 @@ SEED = 1
 FIRST_INSTRUCTIONS = 8
 ARMED = 20
 AFTER = 10**12
-"""A cycle that no run here comes to."""
+"""A cycle that no run here reaches."""
 LOOKS = 200
 
 
 def open_session(model: Path = MODEL, config: Path | None = None, target: str = "") -> Session:
-    """A session at cycle 0 that records in memory."""
+    """Open a session at cycle 0 that records in memory."""
     session = open_file(model, OpenOptions(config=config, target=target), NoProgress()).session
     if session is None:
         raise ValueError(f"{model}: a trace has no machine to travel with")
@@ -38,7 +38,7 @@ def open_session(model: Path = MODEL, config: Path | None = None, target: str = 
 
 
 def bare_seconds(session: Session, first: Snapshot) -> float:
-    """Processor seconds of the machine alone to the end, without recording or checkpoints."""
+    """Measure processor seconds of the machine alone to the end, without recording or checkpoints."""
     session.machine.restore(first)
     begin = time.process_time()
     while session.machine.advance(FOREVER, NO_STOPS, None).kind is not StopKind.FINISHED:
@@ -47,14 +47,14 @@ def bare_seconds(session: Session, first: Snapshot) -> float:
 
 
 def session_seconds(session: Session) -> float:
-    """Processor seconds of a new session to the end, recording and laying checkpoints."""
+    """Measure processor seconds of a new session to the end, with recording and checkpoints."""
     begin = time.process_time()
     session.run()
     return time.process_time() - begin
 
 
 def timed(actions: list[Callable[[], object]]) -> np.ndarray:
-    """Milliseconds of each action."""
+    """Return the milliseconds of each action."""
     taken: list[float] = []
     for action in actions:
         begin = time.perf_counter()
@@ -64,12 +64,13 @@ def timed(actions: list[Callable[[], object]]) -> np.ndarray:
 
 
 def run() -> list[Row]:
-    """A network on each machine; two minutes."""
+    """Measure a network on each machine; two minutes."""
     return [row for target in TARGETS for row in measure(MODEL, target=target)]
 
 
 def arm(session: Session) -> None:
-    """Breakpoints that never hit: writes to the end of the largest memory, instructions after the run."""
+    """Make breakpoints that never hit: writes to the end of the largest memory, instructions after the
+    run."""
     memory = max(session.description.memories, key=lambda each: each.size_bytes)
     count = len(session.machine.program.listing)
     for number in range(ARMED // 2):
@@ -78,7 +79,7 @@ def arm(session: Session) -> None:
 
 
 def seconds_of_a_look(model: Path, target: str, without: float) -> float:
-    """Processor seconds of one look at a condition that turns out not to hold."""
+    """Measure processor seconds of one test of a condition that does not hold."""
     best, looks = float("inf"), LOOKS
     for _ in range(REPEATS):
         session = open_session(model, target=target)
@@ -90,7 +91,7 @@ def seconds_of_a_look(model: Path, target: str, without: float) -> float:
 
 
 def measure(model: Path, config: Path | None = None, target: str = "") -> list[Row]:
-    """One model on one machine; half a minute."""
+    """Measure one model on one machine; half a minute."""
     first = open_session(model, config, target)
     start = first.machine.snapshot()
     bare, recorded, armed, session = float("inf"), float("inf"), float("inf"), first

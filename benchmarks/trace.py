@@ -1,4 +1,4 @@
-"""The trace: what recording costs, what a frame costs, bundles, Perfetto export."""
+"""The trace: cost of recording, cost of a frame, bundles, Perfetto export."""
 
 import resource
 import tempfile
@@ -27,7 +27,7 @@ BUFFER_ROWS = 1 << 16
 
 
 class Instructions:
-    """A program whose instructions belong to nodes in turn."""
+    """A program whose consecutive instructions belong to the nodes in turn."""
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
         return (indices % NUM_NODES).astype(np.int32)
@@ -46,7 +46,7 @@ class _Buffer:
 
 
 def schema() -> TraceSchema:
-    """64 tracks in 8 groups, 12 kinds."""
+    """Make a schema of 64 tracks in 8 groups, and 12 kinds."""
     return TraceSchema(
         tracks=tuple(Track(i, f"Core[{i // 8}].Unit{i % 8}", "interval") for i in range(NUM_TRACKS)),
         kinds=tuple(Kind(i, f"KIND{i}", "compute") for i in range(NUM_KINDS)),
@@ -59,7 +59,7 @@ def schema() -> TraceSchema:
 
 
 def events(num_slices: int) -> np.ndarray:
-    """Back-to-back slices with short gaps on all tracks, in the order of recording."""
+    """Make slices with short gaps between them on all tracks, in the order of recording."""
     rng = np.random.default_rng(0)
     per_track = num_slices // NUM_TRACKS
     lengths = rng.integers(1, 40, (per_track, NUM_TRACKS))
@@ -86,7 +86,7 @@ def run() -> list[Row]:
 
 
 def _compile() -> None:
-    """Have all kernels compiled before anything is measured."""
+    """Compile all kernels before anything is measured."""
     rows = events(NUM_TRACKS * 100)
     _, store = _recording(rows)
     _frames(TraceReader(store))
@@ -95,7 +95,7 @@ def _compile() -> None:
 
 
 def _timed(work: Callable[[], Any], repetitions: int = 1) -> float:
-    """Seconds of the fastest repetition."""
+    """Return the seconds of the fastest repetition."""
     best = float("inf")
     for _ in range(repetitions):
         begin = time.perf_counter()
@@ -105,7 +105,7 @@ def _timed(work: Callable[[], Any], repetitions: int = 1) -> float:
 
 
 def _drain(rows: np.ndarray, recorder: Recorder) -> float:
-    """Seconds spent in `drain`; filling the buffer is the machine's work."""
+    """Return the seconds spent in `drain`, without filling the buffer, which is the machine's work."""
     buffer, seconds = _Buffer(), 0.0
     for begin in range(0, len(rows), BUFFER_ROWS):
         piece = rows[begin : begin + BUFFER_ROWS]

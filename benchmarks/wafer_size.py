@@ -52,7 +52,7 @@ task run() void {
 comptime { @bind_local_task(run, go); @activate(go); }
 """
 SHORT, LONG = 4, 1000
-"""Rounds of the small kernel: done after 200 cycles, and at work all the time."""
+"""Rounds of the small kernel: few, finished after 200 cycles, or enough to be busy all the time."""
 
 
 def run() -> list[Row]:
@@ -74,7 +74,7 @@ def run() -> list[Row]:
 
 
 def _seconds_to_compile(folder: Path, pe: str, layout: str, side: int) -> float:
-    """Seconds of processor time that a stencil takes to compile."""
+    """Measure the processor seconds of compiling a stencil."""
     path = _written(folder / "compiled", pe, layout)
     request = LoadRequest(path, settings={"arch": "wse3", "params": _params(side)})
     begin = time.process_time()
@@ -100,7 +100,7 @@ def _compiled(what: str, folder: Path, pe: str, layout: str, side: int, goal: fl
 
 
 def _recorded(folder: Path) -> Row:
-    """How much longer a run takes that is recorded as the window does it; the median of several pairs."""
+    """Measure how much longer a run takes with recording as in the window; the median of several pairs."""
     path = _written(folder / "recorded", PE, LAYOUT)
     options = OpenOptions(target="wavelet", settings={"arch": "wse3", "params": _params(SIDE)})
     ratios: list[float] = []
@@ -120,7 +120,7 @@ def _recorded(folder: Path) -> Row:
 
 
 def _armed(folder: Path) -> Row:
-    """How much longer a run takes with a breakpoint that never hits; the median of several pairs."""
+    """Measure how much longer a run takes with a breakpoint that never hits; the median of several pairs."""
     path = _written(folder / "recorded", PE, LAYOUT)
     request = LoadRequest(path, settings={"arch": "wse3", "params": _params(SIDE), "watch": "corner"})
     machine = TARGET.build(*TARGET.load(request, NoProgress()))
@@ -139,7 +139,7 @@ def _armed(folder: Path) -> Row:
 
 
 def _whole(folder: Path, times: int) -> list[Row]:
-    """From the text of a kernel on every element of the wafer to its cycle 1,000."""
+    """Measure from the text of a kernel on every element of the wafer to its cycle 1,000."""
     path = _written(folder / "whole", SMALL_KERNEL % times, ALL_ALIKE)
     settings = {"arch": "wse3", "params": f"width:{COLUMNS},height:{ROWS}", "watch": "corner"}
     begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The wafer machine: active PE-cycles a second on a stencil, idle PEs, compile time of a wafer."""
+"""The wafer machine: active PE-cycles per second on a stencil, cost of idle PEs, compile time of a wafer."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,12 +24,12 @@ REPEATS = 5
 SMALL_REPEATS = 20
 COPIES = 4
 SLICE = 100
-"""Cycles: runs that hardly differ are compared slice by slice."""
+"""Cycles of a slice: runs with small differences are compared slice by slice."""
 SPEED = 10.0
 SMALL_SIDE = 16
 WIDE = (323, 323, 150, 150)
 AMONG = [(16, 6281, 0, 0), (317, 317, 0, 0), (317, 317, 150, 150), (317, 17, 0, 0)]
-"""Columns and rows of rectangles, and where in them a stencil is at work, the large or the small one."""
+"""Columns and rows of rectangles, and the place in them of the large or the small stencil."""
 IDLE_FIGURE = "<= 1.02 x"
 Clock = Callable[[], float]
 
@@ -48,7 +48,7 @@ def _machine(wafer: Wafer) -> WaveletMachine:
 
 
 def _seconds(machine: WaveletMachine, cycles: int, clock: Clock) -> list[float]:
-    """Seconds of each so many cycles of a machine, from now to its end."""
+    """Return the seconds of each slice of cycles of a machine, from now to its end."""
     found: list[float] = []
     while not machine.is_finished:
         begin = clock()
@@ -63,9 +63,10 @@ def _best(
     cycles: int = FOREVER,
     clock: Clock = time.perf_counter,
 ) -> list[np.ndarray]:
-    """Seconds that each so many cycles of machines take from now to their ends, at most so many threads each.
+    """Return the seconds of each slice of cycles of machines, from now to their ends, with a maximum of
+    threads each.
 
-    The best of several runs, all in turn, to and fro.
+    They are the best of several runs; the machines take turns, in alternating order.
     """
     starts = [machine.snapshot() for machine, _ in runs]
     found: list[list[list[float]]] = [[] for _ in runs]
@@ -80,14 +81,14 @@ def _best(
 
 
 def _among_row(place: tuple[int, int, int, int], side: int, ratio: float, figure: str) -> Row:
-    """What the idle PEs of a rectangle cost a stencil."""
+    """Measure how much the idle PEs of a rectangle slow down a stencil."""
     columns, rows, x, y = place
     idle = columns * rows - side**2
     return Row(f"the same at ({x}, {y}) of {columns} x {rows}, {idle} PEs idle", ratio, "x", figure)
 
 
 def _idle() -> list[Row]:
-    """What idle PEs cost a small program, in processor time of one thread.
+    """Measure how much idle PEs slow down a small program, in processor time of one thread.
 
     How fast a machine is depends a little on the pages of memory it gets: there are several of each kind.
     """

@@ -1,4 +1,4 @@
-"""The window: how soon it is there, and how long one step with everything refreshed takes."""
+"""The window: time until it is shown, and time of one step with everything refreshed."""
 
 import os
 import statistics
@@ -27,7 +27,7 @@ window.close()
 
 
 def run() -> list[Row]:
-    """Start the window in processes of its own, then step a sample model in one."""
+    """Start the window in separate processes, then step a sample model in one."""
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}
     starts = [_start_seconds(environment) for _ in range(STARTS)]
     os.environ["QT_QPA_PLATFORM"] = "offscreen"
@@ -48,14 +48,15 @@ def _start_seconds(environment: dict[str, str]) -> float:
 
 
 def _step_milliseconds() -> tuple[float, float]:
-    """Milliseconds from the step's beginning until all that changed is painted: (median, worst)."""
+    """Measure milliseconds from a step's beginning until all changes are painted: (median, worst)."""
     from PySide6.QtCore import QEvent, QObject
 
     from npuviz.ui.shell.application import Application
     from npuviz.workbench.settings import Settings
 
     class Painted(QObject):
-        """Counts how often the window drew all its changed parts; Qt asks for that once they are known."""
+        """Counts how often the window has painted all its changed parts; Qt requests that once they are
+        known."""
 
         count = 0
 

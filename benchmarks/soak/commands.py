@@ -25,17 +25,17 @@ PROGRAMS = {
     ),
 }
 COUNT = 250_000
-"""Of each target, and of a kernel's lines and loops."""
+"""Commands for each target, and for a kernel's lines and loops."""
 CHECKPOINT_BYTES = 32 << 20
-"""Little enough to be full after the first tenth."""
+"""Memory for checkpoints, so small that it is full after the first tenth of the commands."""
 PROBED = 16
 """Cycles at which digests are compared."""
 PROBE_EVERY = 5_000
 """Commands between two comparisons, of one cycle each."""
 SAMPLES_HELD = 100
-"""How often what the process holds is looked at."""
+"""How often memory, threads and files of the process are measured."""
 _NEAR = 2_000
-"""How far most motions go: long ones take long."""
+"""Most cycles of most motions, since long ones take long."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Known:
 
 
 def run(share: float) -> Iterator[Outcome]:
-    """Every program."""
+    """Run random commands on the program of every target."""
     for target in PROGRAMS:
         yield play(target, max(1000, round(COUNT * share)))
 
 
 def play(target: str, count: int) -> Outcome:
-    """Give random commands, right and wrong ones; now and then compare the state with a straight run's."""
+    """Give random valid and invalid commands; at intervals compare the state with that of a straight run."""
     outcome = Outcome("commands", f"{target}: random debugger commands")
     path, options = PROGRAMS[target]
     opened = open_file(path, replace(options, checkpoint_budget_bytes=CHECKPOINT_BYTES))
@@ -118,7 +118,7 @@ def _known(session: Session) -> Known:
 
 
 def _different(session: Session, known: Known, choose: random.Random) -> str:
-    """What is wrong about the state at one of the known cycles; values that were set are forgotten first."""
+    """Reset edited values, and describe what is wrong about the state at one of the known cycles."""
     session.restart()
     cycle = choose.choice(sorted(known.digests))
     session.go_to(cycle)

@@ -1,4 +1,5 @@
-"""Where runs write: full disks, folders that cannot be written, two runs at once, a window that looks on."""
+"""Conditions of writing: full disks, read-only folders, two runs at once, a window that reads at the same
+time."""
 
 import random
 import shutil
@@ -16,12 +17,12 @@ from npuviz.cli.main import main
 from npuviz.workbench.settings import Settings
 
 FULL_DISKS, READ_ONLY, PAIRS, LOOKS = 40, 5, 20, 20
-"""Of each target."""
+"""Tries of each condition per target."""
 EXPORTS = ("perfetto", "csv", "parquet")
 
 
 def run(share: float) -> Iterator[Outcome]:
-    """Every condition on every target."""
+    """Test every condition on every target."""
     for target in TARGETS:
         warm(target)
         with tempfile.TemporaryDirectory(prefix="npuviz-soak-") as name:
@@ -39,7 +40,7 @@ def run(share: float) -> Iterator[Outcome]:
 
 @contextmanager
 def disk(options: str) -> Generator[Path]:
-    """A small file system of its own, in memory. Raises PermissionError where nothing may be mounted."""
+    """Mount a small separate file system in memory. Raises PermissionError where mounting is not allowed."""
     folder = Path(tempfile.mkdtemp(prefix="npuviz-soak-disk-"))
     try:
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
@@ -55,7 +56,7 @@ def disk(options: str) -> Generator[Path]:
 
 
 def refusal(ended: forks.Ended) -> str:
-    """What is wrong about how a command was refused, "" if nothing is."""
+    """Describe what is wrong about the refusal of a command, "" if nothing is."""
     if ended.code != 2:
         return f"ended with {ended.code}: {ended.error[-300:]}"
     if not ended.error.startswith("npuviz: error: ") or ended.error.count("\n") != 1:
@@ -64,7 +65,7 @@ def refusal(ended: forks.Ended) -> str:
 
 
 def full_disks(target: str, folder: Path, size: int, count: int) -> Outcome:
-    """Runs whose bundle or export finds no room, at many sizes; settings on a full disk."""
+    """Run with a disk too full for bundle or export, at many sizes, and save settings on a full disk."""
     outcome = Outcome("conditions", f"{target}: a full disk, at random sizes")
     choose, refused = random.Random(f"{target} disk"), 0
     try:
@@ -113,7 +114,7 @@ def _after_full_disk(ended: forks.Ended, place: Path, before: str) -> str:
 
 
 def read_only(target: str, folder: Path, count: int) -> Outcome:
-    """Runs whose bundle or export would lie in a folder that nobody may write."""
+    """Run with bundle or export in a folder without write permission."""
     outcome = Outcome("conditions", f"{target}: a read-only folder")
     try:
         with disk("ro") as place:
@@ -130,7 +131,7 @@ def read_only(target: str, folder: Path, count: int) -> Outcome:
 
 
 def pairs(target: str, folder: Path, count: int) -> Outcome:
-    """Two runs into one bundle at the same time: each gives a whole bundle, and one of them stays."""
+    """Run twice into one bundle at the same time: each run makes a whole bundle, and one of them stays."""
     outcome = Outcome("conditions", f"{target}: two runs into one bundle")
     choose, bundle, expected = (
         random.Random(f"{target} pairs"),
@@ -161,7 +162,7 @@ def pairs(target: str, folder: Path, count: int) -> Outcome:
 
 
 def looked_at(target: str, folder: Path, count: int) -> Outcome:
-    """A window that opens a bundle, and the part that is there of the next, while runs write them."""
+    """Let a window open a bundle, and the finished part of the next one, while runs write them."""
     outcome = Outcome("conditions", f"{target}: a window on a bundle that is being written")
     bundle, stop = folder / "seen", folder / "stop"
     shutil.copytree(folder / "first", bundle)
@@ -190,7 +191,8 @@ def looked_at(target: str, folder: Path, count: int) -> Outcome:
 
 
 def _look(bundle: Path, count: int) -> int:
-    """Open what is there, again and again, in a window; 1 if anything was raised that is no message."""
+    """Open the existing bundles repeatedly in a window; returns 1 if an error other than a message was
+    raised."""
     import sys
 
     from npuviz.ui.shell.application import Application

@@ -61,7 +61,7 @@ class Attack:
 
 
 def run(share: float) -> Iterator[Outcome]:
-    """Attack through every kind of container. share  below 1 tries every so-manieth attack."""
+    """Attack through every kind of container. share  of the attacks that are tried"""
     warm("systolic")
     warm("rk3588")
     step = max(1, round(1 / share))
@@ -75,7 +75,7 @@ def run(share: float) -> Iterator[Outcome]:
 
 
 def judge(attack: Attack, folder: Path) -> str:
-    """What is wrong about how an attack ended, "" if nothing is."""
+    """Describe what is wrong about the end of an attack, "" if nothing is."""
 
     def work() -> int:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -98,7 +98,7 @@ def judge(attack: Attack, folder: Path) -> str:
 
 
 def _bundle(folder: Path) -> tuple[Path, str, str]:
-    """A good bundle, another one beside it with other rows, a part's name, and the answer to `COUNT`."""
+    """Make a good bundle, another one beside it with other rows, a part's name, and the answer to `COUNT`."""
     good, other = folder / "good", folder / "other"
     command = ["run", str(MODEL), "--target", "rk3588", "--record", str(other), "--json"]
     for ended in (
@@ -119,7 +119,8 @@ def _opened(what: str, path: Path, answer: str, out: Path) -> Iterator[Attack]:
 
 
 def bundle_folders(folder: Path) -> Iterator[Attack]:
-    """Parts with names that lead elsewhere, links, devices, pipes and folders instead of files."""
+    """Make bundles with links, devices, pipes and folders instead of files, and part names that lead
+    elsewhere."""
     good, part, answer = _bundle(folder)
     number = 0
 
@@ -178,7 +179,7 @@ def bundle_folders(folder: Path) -> Iterator[Attack]:
 
 
 def bundle_archives(folder: Path) -> Iterator[Attack]:
-    """Zip archives with duplicate members, paths, links, bombs and sizes that are not true."""
+    """Make zip archives with duplicate members, paths, links, bombs and false sizes."""
     good, part, answer = _bundle(folder)
     manifest = json.loads((good / "manifest.json").read_text())
 
@@ -269,7 +270,7 @@ def _array_files() -> Iterator[tuple[str, bytes]]:
 
 
 def arrays(folder: Path) -> Iterator[Attack]:
-    """Inputs (`--input`) from arrays that promise more than there is, run code, or never end."""
+    """Make inputs (`--input`) from arrays that declare too much data, run code, or never end."""
     tensor = onnx.load(MODEL).graph.input[0].name
 
     def opened(what: str, path: Path) -> Attack:
@@ -295,7 +296,8 @@ def arrays(folder: Path) -> Iterator[Attack]:
 
 
 def external_data(folder: Path) -> Iterator[Attack]:
-    """Weights that a model keeps in another file: outside its folder, links, devices, places, sizes."""
+    """Make models with weights in another file: outside the folder, links, devices, wrong offsets and
+    sizes."""
     (folder / "secret.bin").write_bytes(np.full(4, SECRET, np.float32).tobytes())
     made = 0
 
@@ -351,7 +353,7 @@ def external_data(folder: Path) -> Iterator[Attack]:
 
 
 def wafers(folder: Path) -> Iterator[Attack]:
-    """Folders of compiled wafer programs whose array file has strange members, or is none."""
+    """Make folders of compiled wafer programs whose array file has strange members, or is no array file."""
     good, name = Path(arguments("wavelet")[0]), "npuviz-wafer.npz"
     with zipfile.ZipFile(good / name) as archive:
         members = {info.filename: archive.read(info) for info in archive.infolist()}

@@ -18,7 +18,7 @@ _UNTIL = 500
 
 
 def run(share: float) -> Iterator[Outcome]:
-    """Every kind of file."""
+    """Open and close every kind of file repeatedly."""
     with tempfile.TemporaryDirectory(prefix="npuviz-soak-") as name:
         for kind, path, options in _files(Path(name)):
             yield open_and_close(kind, path, options, max(20, round(COUNT * share)))
@@ -40,7 +40,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path, OpenOptions]]:
 
 
 def open_and_close(kind: str, path: Path, options: OpenOptions, count: int) -> Outcome:
-    """Open a file, run it or look through it, and close it again."""
+    """Open a file, run or read it, and close it again."""
     outcome = Outcome("cycles", f"{kind}: opened and closed")
     first: Held | None = None
     begin, digests = time.monotonic(), set[str]()

@@ -1,4 +1,4 @@
-"""Work in processes of its own that begin as copies of this one: nothing is imported or compiled twice."""
+"""Runs functions in forks of this process, so that nothing is imported or compiled twice."""
 
 import contextlib
 import gc
@@ -17,14 +17,14 @@ _Finalizers: Any = weakref.finalize  # its stub lacks what ends it
 POLL_SECONDS = 0.001
 PATIENCE_SECONDS = 300.0
 RAISED = 99
-"""Exit code of work that raised something."""
+"""Exit code of a function that raised an exception."""
 BEFORE = 98
-"""Exit code of work that was interrupted before it began."""
+"""Exit code of a function that was interrupted before it began."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How work ended: its exit code, or minus the signal; what it wrote; how long it took."""
+    """The end of a function: its exit code, or minus the signal; its output; its duration."""
 
     code: int
     out: str
@@ -33,7 +33,8 @@ class Ended:
 
 
 def start(work: Callable[[], int], folder: Path) -> int:
-    """Begin work in a process group of its own, which writes to files in the folder; its process id."""
+    """Start a function in a separate process group with output to files in the folder; returns its process
+    id."""
     sys.stdout.flush()
     sys.stderr.flush()
     gc.freeze()
@@ -71,7 +72,7 @@ def _interruptible(work: Callable[[], int]) -> int:
 
 
 def finish(pid: int, folder: Path, begin: float, deadline: float = PATIENCE_SECONDS) -> Ended:
-    """Wait for the end of work. Raises TimeoutError, after killing it."""
+    """Wait for the end of a function. Raises TimeoutError, after killing its process."""
     while True:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:
@@ -86,13 +87,13 @@ def finish(pid: int, folder: Path, begin: float, deadline: float = PATIENCE_SECO
 
 
 def run(work: Callable[[], int], folder: Path, deadline: float = PATIENCE_SECONDS) -> Ended:
-    """Do work to its end. Raises TimeoutError when it takes longer than the deadline, in seconds."""
+    """Run a function to its end. Raises TimeoutError when it takes longer than the deadline, in seconds."""
     begin = time.monotonic()
     return finish(start(work, folder), folder, begin, deadline)
 
 
 def struck(work: Callable[[], int], folder: Path, seconds: float, number: int = signal.SIGKILL) -> Ended:
-    """Do work and send it a signal after so many seconds, if it still runs."""
+    """Run a function, and send its process a signal after a number of seconds, if it still runs."""
     begin = time.monotonic()
     pid = start(work, folder)
     while time.monotonic() - begin < seconds:
@@ -105,11 +106,11 @@ def struck(work: Callable[[], int], folder: Path, seconds: float, number: int = 
 
 
 def end_group(pid: int) -> None:
-    """Kill what work has started and left."""
+    """Kill the processes that a function has started and left."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
 
 
 def read(path: Path) -> str:
-    """A file's text, "" if there is none."""
+    """Return a file's text, "" if there is no file."""
     return path.read_text(errors="replace") if path.exists() else ""

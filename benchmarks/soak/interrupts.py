@@ -16,9 +16,9 @@ from benchmarks.soak.outcome import Outcome
 from benchmarks.soak.programs import TARGETS, arguments, record, warm, what_remains
 
 LOADED, STARTED = 100, 25
-"""Of each target."""
+"""Interrupted runs per target."""
 PROGRAM = "import sys; from npuviz.cli.main import main; sys.stderr.write('started\\n'); sys.exit(main())"
-"""What the command `npuviz` does. Before `main` there are Python and 0.05 s in which it loads `main`."""
+"""The command `npuviz`. Before `main`, Python starts, and takes 0.05 s to load `main`."""
 LINE = "npuviz: interrupted\n"
 
 
@@ -85,7 +85,7 @@ def _wrong(code: int, error: str) -> str:
 
 
 def _left(folder: Path, bundle: Path) -> str:
-    """What an interrupted run left that it must not: parts, and a bundle that is not whole."""
+    """Describe wrong remains of an interrupted run: parts, or a bundle that is not whole."""
     left = [path for path in folder.iterdir() if path.name not in ("run", "out", "err")]
     for path in left:  # counted once
         shutil.rmtree(path)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.soak.kernels TARGET KILLS
 
-kills compilers and prints what came of it. It is a program because numba chooses its cache at its import.
+kills compilers and prints the result. It is a separate program, since numba chooses its cache at import.
 """
 
 import json
@@ -24,12 +24,12 @@ from npuviz.base.kernels.helper import CACHE_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 LARGE_SHARE = 0.05
-"""Of the kills: a large kernel, which takes half a minute to compile."""
+"""Target of the kills: it has a large kernel, which takes half a minute to compile."""
 LARGE_BYTES = 600_000
 
 
 def kill_compilers(target: str, kills: int) -> Outcome:
-    """Kill programs while they compile a kernel into a copy of the cache; the next one must manage."""
+    """Kill programs while they compile a kernel into a copy of the cache; the next program must run."""
     with tempfile.TemporaryDirectory(prefix="npuviz-soak-") as name:
         cache = Path(name) / "kernels"
         shutil.copytree(os.environ[CACHE_VARIABLE], cache)
@@ -49,7 +49,8 @@ def kill_compilers(target: str, kills: int) -> Outcome:
 
 
 def used_kernels() -> list[str]:
-    """Index files of the kernels that this process has taken from the cache or compiled into it."""
+    """Return the index files of the kernels that this process has loaded from the cache or compiled into
+    it."""
     from npuviz.base.kernels.entries import Entry
 
     found: list[str] = []
@@ -128,7 +129,7 @@ def _result(out: str) -> Any:
 
 
 def damage(path: Path, choose: random.Random) -> None:
-    """Spoil a file in one of the ways in which disks and people spoil files."""
+    """Damage a file in one of the ways in which disks and people damage files."""
     data = bytearray(path.read_bytes())
     ways: list[Callable[[], bytes]] = [
         lambda: b"",

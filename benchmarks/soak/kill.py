@@ -15,7 +15,7 @@ from benchmarks.soak.programs import TARGETS, bundle_digest, record, warm, what_
 from npuviz.workbench.settings import Settings
 
 KILLS = {"bundle": 130, "kernels": 20, "settings": 50}
-"""Of each target."""
+"""Killed runs per target."""
 COMPILED = ("systolic", "neuroncore", "rk3588")
 """Killed while kernels compile, too. Those of the wafer take minutes: its runs are killed more often."""
 _SETTINGS_SECONDS = 0.05
@@ -35,7 +35,7 @@ def run(share: float) -> Iterator[Outcome]:
 
 
 def kill_writers(target: str, folder: Path, kills: int) -> Outcome:
-    """Kill runs that record over an earlier bundle, and one that records anew every other time."""
+    """Kill runs that record over an earlier bundle, or with a probability of 0.3 to a new one."""
     outcome = Outcome("kill", f"{target}: kill -9 while a bundle is written")
     choose, bundle = random.Random(f"{target} bundle"), folder / "run.npuviz"
     warm(target)
@@ -60,7 +60,8 @@ def kill_writers(target: str, folder: Path, kills: int) -> Outcome:
 
 
 def _damage(folder: Path, bundle: Path, was_there: bool, expected: str, kinds: dict[str, int]) -> str:
-    """What a killed run has spoiled: the earlier bundle, or remains that neither open nor are refused."""
+    """Describe damage of a killed run: to the earlier bundle, or remains that neither open nor are
+    refused."""
     if was_there and (not bundle.exists() or bundle_digest(bundle) != expected):
         return "the earlier bundle is damaged"
     others = [path for path in folder.iterdir() if path.name not in (bundle.name, "out", "err")]
@@ -96,7 +97,7 @@ def _next_run(target: str, folder: Path, bundle: Path, expected: str) -> str:
 
 
 def kill_settings(target: str, folder: Path, kills: int) -> Outcome:
-    """Kill programs that save settings all the time: the file is always one that was saved."""
+    """Kill programs that save settings all the time: the file must always be one that was saved."""
     outcome = Outcome("kill", f"{target}: kill -9 while settings are saved")
     place, choose = folder / "config", random.Random(f"{target} settings")
     Settings(place / "settings.json").set("number", -1)

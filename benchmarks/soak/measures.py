@@ -1,4 +1,4 @@
-"""What a process holds: memory, threads, open files."""
+"""Measures memory, threads and open files of a process."""
 
 import gc
 import os
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SLACK_BYTES = 64 << 20
-"""Growth that is none: allocators keep a little."""
+"""Growth that does not count, since allocators keep a little memory."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Held:
     files: int
 
     def most(self, other: "Held") -> "Held":
-        """The larger of each figure."""
+        """Return the larger of each figure."""
         return Held(
             max(self.memory_bytes, other.memory_bytes),
             max(self.threads, other.threads),
@@ -27,7 +27,7 @@ class Held:
         )
 
     def growth(self, later: "Held") -> str:
-        """What grew until later, "" if nothing did."""
+        """Describe the figures that grew until `later`, "" if none did."""
         found: list[str] = []
         if later.memory_bytes > self.memory_bytes + max(SLACK_BYTES, self.memory_bytes // 10):
             found.append(f"memory grew from {self.memory_bytes >> 20} to {later.memory_bytes >> 20} MiB")
@@ -38,7 +38,7 @@ class Held:
         return ", ".join(found)
 
     def until(self, later: "Held") -> str:
-        """Both, for people."""
+        """Describe the figures before and after, as text."""
         return (
             f"{self.memory_bytes >> 20} to {later.memory_bytes >> 20} MiB, "
             f"{self.threads} to {later.threads} threads, {self.files} to {later.files} open files"
@@ -46,7 +46,7 @@ class Held:
 
 
 def held() -> Held:
-    """What this process holds now, garbage left out."""
+    """Measure this process now, after garbage collection."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     files = len(os.listdir("/proc/self/fd"))

@@ -1,4 +1,4 @@
-"""What a part of the soak found."""
+"""The result of a part of the soak."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ class Outcome:
     faults: list[str] = field(default_factory=list[str])
 
     def count(self, fault: str = "") -> None:
-        """Note one try, with what was wrong about it."""
+        """Count one try, and note its fault."""
         self.tried += 1
         self.good += not fault
         if fault and len(self.faults) < MOST_FAULTS:

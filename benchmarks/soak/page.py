@@ -1,4 +1,4 @@
-"""docs/reliability.md, written from what the parts of the soak found."""
+"""Writes docs/reliability.md from the results of the parts of the soak."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ _TITLES = {
 
 
 def page(parts: dict[str, Any]) -> str:
-    """The page. parts  as in measured.json."""
+    """Return the text of the page. parts  as in measured.json."""
     lines = [_HEAD]
     for part, found in parts.items():
         lines += [

@@ -1,4 +1,4 @@
-"""The program of each target, what one run of it leaves, and whether that is whole."""
+"""Runs the program of each target, and checks that the bundle of a run is whole."""
 
 import atexit
 import contextlib
@@ -25,7 +25,8 @@ TARGETS = ("systolic", "neuroncore", "rk3588", "wavelet")
 
 @cache
 def arguments(target: str) -> tuple[str, ...]:
-    """What `npuviz run` gets for the program of a target; that of the wafer is compiled once, into /tmp."""
+    """Return the arguments of `npuviz run` for the program of a target; the wafer's is compiled once, into
+    /tmp."""
     found = {
         "systolic": (str(SAMPLES / "tiny_cnn.onnx"), "--config", str(SMALL)),
         "neuroncore": (str(SAMPLES / "tiny_cnn.onnx"), "--target", "neuroncore"),
@@ -55,9 +56,9 @@ def _remove(folder: Path, owner: int) -> None:
 
 
 def warm(target: str) -> None:
-    """Load all that a run needs, kernels too, so that copies of this process have it.
+    """Load everything that a run needs, also kernels, so that forks of this process have it.
 
-    Raises RuntimeError where that fails or leaves threads, of which a copy would have none.
+    Raises RuntimeError where that fails or leaves threads, which a fork would not have.
     """
     with open(os.devnull, "w") as nowhere:
         with contextlib.redirect_stdout(nowhere):
@@ -70,12 +71,12 @@ def warm(target: str) -> None:
 
 
 def record(target: str, bundle: Path) -> int:
-    """Run a target's program into a bundle; the exit code."""
+    """Run a target's program into a bundle; returns the exit code."""
     return main(["run", *arguments(target), "--record", str(bundle), "--json"])
 
 
 def look_through(bundle: Path) -> bool:
-    """Read everything in a bundle, as a window would; whether it is that of a finished run.
+    """Read everything in a bundle, as a window does; returns whether the run has finished.
 
     Raises NpuvizError, in one line.
     """
@@ -92,7 +93,7 @@ def look_through(bundle: Path) -> bool:
 
 
 def bundle_digest(bundle: Path) -> str:
-    """A hash of what a bundle says about a run, times of the simulation left out."""
+    """Return a hash of a bundle's data about a run, without the times of the simulation."""
     total = hashlib.sha256()
     for part in sorted(bundle.glob("*.parquet")):
         total.update(part.name.encode() + part.read_bytes())
