@@ -31,7 +31,7 @@ Rounding errors of a layer reach all later ones, so these are several times the 
 """
 
 UNIT_TYPES = {"float8_e4m3fn": "float8"}
-"""What the rule end to end calls a type."""
+"""Type in DRAM -> its name in the end-to-end rule of `Precision`."""
 
 
 def check(

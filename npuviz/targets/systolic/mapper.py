@@ -1,7 +1,7 @@
-"""Searches tilings and core assignments: the best few of the estimate are really simulated.
+"""Searches tilings and core assignments: the best few of the estimate are simulated.
 
-Every problem (equal layers are one) runs alone, cut in each of the ways to compare; then the whole model runs
-as the estimate cuts it and as the search does.
+Every problem (equal layers are one) runs alone with each choice; then the whole model runs with the choices
+of the estimate and with those of the search.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class Mapper:
     progress: Progress
 
     def search(self) -> tuple[MapResult, dict[ProblemKey, Choice]]:
-        """The report, and the choices that won over the default."""
+        """Search all problems; returns the report, and the better choices if they make the model faster."""
         if self.spec.mode != "true":
             raise TargetError("tilings are searched in true mode; leave out --set mode=parity")
         default = Choices()
@@ -53,7 +53,8 @@ class Mapper:
         return node.name or node.op_type
 
     def _best(self, key: ProblemKey, asked: Asked) -> tuple[MapRow, Choice | None]:
-        """Simulate a problem in each way; the winner, None if it is the default."""
+        """Simulate a problem with each choice; returns its row, and the best choice, None if it is the
+        default."""
         default = asked.candidates[0]
         results: dict[Choice, int] = {}
         for choice in self._to_try(asked):
@@ -74,7 +75,7 @@ class Mapper:
         return [replace(choice, assignment=way) for choice in tilings for way in ASSIGNMENTS]
 
     def _cycles(self, choices: Choices, node: int = -1) -> int:
-        """Cycles of the whole model, or of one node alone."""
+        """Simulate the whole model, or one node alone, and return its cycles."""
         alone = [LaunchPlan([self.graph.nodes[node]])] if node >= 0 else []
         tables = compile_true(self.graph, self.spec, launches=alone, choices=choices).tables
         engine = Engine(self.spec, tables)
@@ -87,7 +88,7 @@ class Mapper:
 
 
 STRETCH = 1 << 20
-"""Cycles between two looks at whether somebody wants to stop."""
+"""Cycles between two tests for an interruption."""
 
 
 def _text(choice: Choice) -> str:

@@ -1,4 +1,4 @@
-"""Which settings of a systolic machine would make a run shorter."""
+"""Settings of a systolic machine that would make a run shorter."""
 
 from npuviz.sim.remedy import Effect, Knob, Remedy
 from npuviz.sim.target import LoadRequest
@@ -9,18 +9,19 @@ _MEMORY = ("memory", "MOVIN", "MOVOUT", "requests")
 _HOST = ("host_cycles", "host_bytes_per_cycle", "host_operations_per_cycle")
 
 _LATENCIES = {"mac_latency": ("MAC",), "div_latency": ("DIV",), "gelu_latency": ("GELU", "SWISH")}
-"""Vector instructions that take a number of these. Other latencies are parts of SOFTMAX and LAYERNORM too."""
+"""Latency -> vector instructions that take a multiple of it. Other latencies are parts of SOFTMAX and
+LAYERNORM too."""
 
 
 def knobs(request: LoadRequest) -> tuple[Knob, ...]:
-    """Latencies that only some vector instructions take, where all cores have the same."""
+    """Return the latencies that only some vector instructions take, if all cores have the same."""
     values = {setting.name: setting.value for setting in list_settings(request)}
     latencies = {name: kinds for name, kinds in _LATENCIES.items() if values.get(name, "").isdigit()}
     return tuple(Knob(name, float(values[name]), kinds) for name, kinds in latencies.items())
 
 
 def remedies(request: LoadRequest) -> tuple[Remedy, ...]:
-    """Remedies for the machine of a request."""
+    """Return remedies for the machine of a request."""
     values = {setting.name: setting.value for setting in list_settings(request)}
     found: list[Remedy] = []
     ports = values.get("icnt_injection_ports_per_core", "")

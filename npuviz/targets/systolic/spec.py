@@ -1,4 +1,4 @@
-"""What is fixed about one systolic machine: a hardware description, a mode, and stated assumptions."""
+"""The spec of one systolic machine: a hardware description, a mode, and stated assumptions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -135,18 +135,18 @@ class SystolicSpec:
         return 1_000_000 // self.config.icnt_freq
 
     def spad_half_bytes(self, core: int = 0) -> int:
-        """Scratchpad bytes a tile owns."""
+        """Return the scratchpad bytes that a tile owns."""
         return self.cores[core].spad_bytes // 2
 
     def acc_half_bytes(self, core: int = 0) -> int:
-        """Accumulator bytes a tile owns."""
+        """Return the accumulator bytes that a tile owns."""
         return self.cores[core].acc_bytes // 2
 
 
 def make_spec(
     preset: str = "", config: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> tuple[SystolicSpec, tuple[Note, ...]]:
-    """The spec of a preset ("" for the first) or a hardware file, changed by `--set` pairs.
+    """Make the spec of a preset ("" for the first) or a hardware file, changed by `--set` pairs.
 
     Raises FormatError (file), UsageError (preset or setting), TargetError (not modelled, too large).
     """
@@ -165,7 +165,7 @@ def make_spec(
 
 
 def with_network(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, tuple[str, ...]]:
-    """The spec with the rules of its detailed network, and warnings; a simple network has none.
+    """Return the spec with the rules of its detailed network, and warnings; a simple network has none.
 
     A named shape (`--set network=mesh`) asks for the detailed network whatever the file says.
     Raises FormatError (its file), TargetError (not modelled, other number of nodes).
@@ -179,7 +179,7 @@ def with_network(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec,
 
 
 def with_device(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, tuple[str, ...]]:
-    """The spec with its DRAM's device, and what was assumed or corrected.
+    """Return the spec with its DRAM's device, and notes on what was assumed or corrected.
 
     `config` is the hardware file, beside which the DRAM's file is looked for. Raises FormatError (its
     file), TargetError (no device named, impossible timings).
@@ -214,7 +214,7 @@ def with_device(spec: SystolicSpec, config: Path | None) -> tuple[SystolicSpec, 
 
 
 def _mismatches(spec: SystolicSpec, device: DramDevice) -> list[str]:
-    """What does not fit between the hardware file and the device (F20)."""
+    """Describe mismatches between the hardware file and the device (F20)."""
     found: list[str] = []
     ratio = spec.dram_period_ps / device.period_ps
     if not 0.95 < ratio < 1.05:
@@ -231,7 +231,7 @@ def _mismatches(spec: SystolicSpec, device: DramDevice) -> list[str]:
 
 
 def _core_setting(name: str) -> tuple[int, str] | None:
-    """(core index, key) of `core_3.core_width`, else None."""
+    """Parse `core_3.core_width` to (core index, key); None for other names."""
     prefix, _, key = name.removeprefix("core_config.").partition(".")
     digits = prefix.removeprefix("core_")
     is_core = prefix.startswith("core_") and is_number(digits, 5)
@@ -276,7 +276,7 @@ def _apply(spec: SystolicSpec, settings: Mapping[str, str]) -> SystolicSpec:
 
 
 def _with_accumulator(cores: list[CoreConfig]) -> list[CoreConfig]:
-    """0 stands for an eighth of the scratchpad here as in a file."""
+    """Replace accumulator size 0 by an eighth of the scratchpad, as for a file."""
     return [
         core if core.accum_spad_size else replace(core, accum_spad_size=max(1, core.spad_size // 8))
         for core in cores
@@ -284,7 +284,7 @@ def _with_accumulator(cores: list[CoreConfig]) -> list[CoreConfig]:
 
 
 def _cores(config: OnnximConfig, count: int) -> list[CoreConfig]:
-    """The first `count` cores; further ones are copies of the last."""
+    """Return the first `count` cores; further ones are copies of the last."""
     cores = list(config.cores[:count])
     return cores + [cores[-1]] * (count - len(cores))
 

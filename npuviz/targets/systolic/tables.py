@@ -30,7 +30,7 @@ class SystolicTables:
 
 
 def assign_cores(tables: SystolicTables, num_cores: int) -> np.ndarray:
-    """Core of every tile under the `simple` scheduler: int32 (tiles,).
+    """Return the core of every tile under the `simple` scheduler: int32 (tiles,).
 
     A preset core c of layer number L (1-based, counted over the whole run) goes to (c + L) mod cores;
     tiles without one are dealt round robin by a counter that lives for the whole run.
@@ -45,7 +45,7 @@ def assign_cores(tables: SystolicTables, num_cores: int) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class RequestPlan:
-    """One request for a model: what a latency is reported for.
+    """One request for a model, whose latency is reported.
 
     arrival   core cycle in which it arrives
     launches  the launches that serve it, in order; a batch of language requests shares launches

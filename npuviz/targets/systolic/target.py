@@ -38,12 +38,12 @@ class SystolicTarget:
     file_kinds: Mapping[str, str] = {".onnx": "ONNX model", ".json": "ONNXim model list"}
 
     def accepts(self, path: Path, head: bytes) -> bool:
-        """ONNX files by name; JSON files that hold a list of models."""
+        """Accept ONNX files by name, and JSON files that hold a list of models."""
         suffix = path.suffix.lower()
         return suffix == ".onnx" or (suffix == ".json" and is_model_list(head))
 
     def locate(self, name: str, config: Path | None) -> Path | None:
-        """A model of the ONNXim home folder by its bare name."""
+        """Find a model of the ONNXim home folder by its bare name."""
         if not name or "/" in name or name.startswith("."):
             return None
         try:
@@ -53,19 +53,19 @@ class SystolicTarget:
         return path if is_named_file(path) else None
 
     def settings(self, request: LoadRequest) -> Sequence[Setting]:
-        """Every setting with its value and where that is from; see the contract."""
+        """Return every setting with its value and origin; see the contract."""
         from npuviz.targets.systolic.load.settings import list_settings
 
         return list_settings(request)
 
     def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
-        """Settings that would make a run shorter; see npuviz.sim.remedy."""
+        """Return settings that would make a run shorter; see npuviz.sim.remedy."""
         from npuviz.targets.systolic.remedies import remedies
 
         return remedies(request)
 
     def knobs(self, request: LoadRequest) -> Sequence[Knob]:
-        """Settings that times are proportional to; see npuviz.sim.remedy."""
+        """Return settings that times are proportional to; see npuviz.sim.remedy."""
         from npuviz.targets.systolic.remedies import knobs
 
         return knobs(request)
@@ -77,7 +77,7 @@ class SystolicTarget:
         return load(request, progress)
 
     def feed(self, spec: Any, program: Program, inputs: Mapping[str, np.ndarray]) -> Program:
-        """The same program with other inputs; see the contract."""
+        """Return the same program with other inputs; see the contract."""
         from npuviz.onnx.inputs import draw_inputs
         from npuviz.targets.systolic.machine.payload import fingerprint
 
@@ -86,19 +86,19 @@ class SystolicTarget:
         return replace(program, payload=payload, fingerprint=digest)
 
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
-        """Vector units, DRAM and network, Host calls."""
+        """Return the latencies that a seed changes: of vector units, DRAM and network, and Host calls."""
         from npuviz.targets.systolic.machine.latencies import varied
 
         return varied(spec, program.payload.tables)
 
     def not_varied(self, spec: Any, program: Program) -> Sequence[str]:
-        """Times that no seed changes."""
+        """Return the times that no seed changes."""
         from npuviz.targets.systolic.machine.latencies import NOT_VARIED
 
         return NOT_VARIED
 
     def build(self, spec: Any, program: Program) -> Machine:
-        """A machine at cycle 0."""
+        """Build a machine at cycle 0."""
         from npuviz.targets.systolic.machine.machine import SystolicMachine
         from npuviz.targets.systolic.machine.networked import NetworkedMachine
 

@@ -1,4 +1,4 @@
-"""In which order the axes of every tensor lie in DRAM: channels innermost around convolutions.
+"""Chooses the order in which the axes of each tensor lie in DRAM: channels innermost around convolutions.
 
 ONNXim keeps all activations NHWC (systolic.md section 7). Here tensors that meet in one element-wise
 operator, concatenation and the like must lie alike, so they form groups; a group that touches a

@@ -1,4 +1,4 @@
-"""Operators that the cores have no lowering for, as the function bodies that the ONNX standard gives them."""
+"""Replaces operators without a lowering by the function bodies that the ONNX standard defines for them."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,7 @@ from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
 DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))
 """Operator domains whose operators `families.LOWERINGS` names."""
 _LOOPS = ("Loop", "Range", "Scan", "SequenceMap")
-"""Stay whole: a turn of a body is too small for the cores."""
+"""Operators that are not replaced: one iteration of their bodies is too small for the cores."""
 
 
 def has_lowering(node: Node) -> bool:

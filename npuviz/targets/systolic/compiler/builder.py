@@ -63,7 +63,7 @@ class _LayerEntries:
 
 
 class ProgramBuilder:
-    """Builds SystolicTables; how to use it is the module's docstring.
+    """Builds SystolicTables; the module's docstring shows its use.
 
     Cost: a template is stored once, however many layers and tiles use it (templates with equal rows
     share their CODE rows program-wide); a tile costs one TILE row.

@@ -26,7 +26,7 @@ from npuviz.targets.systolic.tables import RequestPlan
 from npuviz.targets.systolic.values.plan import LayerPlan
 
 RECURRENT = ("LSTM", "GRU", "RNN")
-"""Operators with steps, one behind the other."""
+"""Operators whose steps run one after the other."""
 
 
 @dataclass(frozen=True, slots=True)

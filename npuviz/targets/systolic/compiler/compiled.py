@@ -1,4 +1,4 @@
-"""What the compilers hand to the target."""
+"""The result of a compilation, for both modes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from npuviz.targets.systolic.tables import RequestPlan, SystolicTables
 
 @dataclass(frozen=True)
 class Compiled:
-    """Tables and what people need to read them.
+    """Tables, with the graph, places and notes to interpret them.
 
     graph       the operators that `LAYER.node` and `CODE.tensor` refer to
     memory_map  places in DRAM
     placement   graph node id -> "Core" or "Host"; "View" (true mode) or "Free" (parity mode) for nodes that
                 cost nothing
-    requests    who is served; empty: one model from cycle 0 on
+    requests    the served requests; empty: one model from cycle 0 on
     """
 
     tables: SystolicTables

@@ -1,4 +1,4 @@
-"""What every operator lowering works with: the graph, the storage of tensors, the plan under way."""
+"""The context of operator lowerings: the graph, the storage of tensors, the plan being made."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class _Pool:
-    """Distinct things by index; index 0 is reserved for "nothing special" when `first` is given."""
+    """Numbers distinct items from 0 on; items of `first` have the first indices."""
 
     def __init__(self, first: tuple[object, ...] = ()) -> None:
         self.items: list[object] = list(first)
@@ -37,7 +37,7 @@ class _Pool:
 class Lowering(TakesNotes):
     """One compilation: operator lowerings read the graph here and write layers through `builder`.
 
-    has_values  False: nobody will ask for contents, so no plan for them is made
+    has_values  whether a plan for the values engine is made
     A lowering raises CannotLower before it opens a layer, or opens exactly the layers it needs.
     """
 

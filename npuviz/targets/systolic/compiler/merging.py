@@ -1,4 +1,4 @@
-"""Several operator graphs side by side in one."""
+"""Merges operator graphs into one."""
 
 from collections.abc import Sequence
 from dataclasses import replace

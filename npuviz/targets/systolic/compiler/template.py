@@ -13,7 +13,7 @@ MAX_ROWS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Which bytes a MOVIN or MOVOUT moves: see the request rule in `kernels.program_records`.
+    """The bytes that a MOVIN or MOVOUT moves: see the request rule in `kernels.program_records`.
 
     base    which base address of the tile (0..7) the rows are relative to
     offset  byte offset of row (0, 0); length: bytes of a row

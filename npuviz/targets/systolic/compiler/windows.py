@@ -1,4 +1,4 @@
-"""Sliding windows over images: what part of the input a part of the output needs."""
+"""Sliding windows over images: the part of the input that a part of the output reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ class Cuts:
     """Consecutive cuts of an axis, as columns: there may be millions of them, of few kinds.
 
     start, first  (n,) int64: see Cut
-    kinds         cuts that differ in more than their place, each with the place of its first one
-    kind          (n,) int64: which of them each cut is
+    kinds        cuts that differ in more than their place, each at the place of its first occurrence
+    kind         (n,) int64: index in `kinds` of each cut
     """
 
     start: np.ndarray

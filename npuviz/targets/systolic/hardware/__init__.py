@@ -1,1 +1,1 @@
-"""What a chip is made of beside its cores: DRAM devices and networks from their files, energy per event."""
+"""Hardware beside the cores: DRAM devices and networks from their files, and energy per event."""

@@ -1,4 +1,4 @@
-"""A DRAM device from a file in Ramulator's form."""
+"""Reads a DRAM device from a file in Ramulator's form."""
 
 from dataclasses import replace
 from pathlib import Path

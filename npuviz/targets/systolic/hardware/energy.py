@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EnergyPerEvent:
-    """Picojoules of one event, and where the figure is from ("Assumed: ..." if nowhere)."""
+    """Picojoules of one event, and the source of the figure ("Assumed: ..." if there is none)."""
 
     picojoules: float
     source: str
@@ -44,7 +44,8 @@ DRAM_BYTE: dict[str, EnergyPerEvent] = {
 """A byte moved to or from DRAM."""
 
 WIDE_DRAM_CHANNELS = 8
-"""Assumed: a chip with at least so many channels has stacked memory (hbm), others have modules (ddr)."""
+"""Assumed: a chip with at least this number of channels has stacked memory (hbm), others have modules
+(ddr)."""
 
 
 def sram_byte(size_bytes: int) -> EnergyPerEvent:

@@ -1,4 +1,4 @@
-"""Files that a hardware file names."""
+"""Finds files that a hardware file names."""
 
 from pathlib import Path
 

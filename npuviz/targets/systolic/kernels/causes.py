@@ -1,4 +1,4 @@
-"""What let tiles, instructions and transfers go on, for the trace: looked for only while somebody records.
+"""Records the causes that let tiles, instructions and transfers start; only while a trace is recorded.
 
 Tracks of counters stand for what has no interval: those of a core's requests for its places for tiles, those
 of scratchpad and accumulator for the two tiles in them, and the operators for the scheduler.

@@ -1,4 +1,4 @@
-"""One core for one cycle: retire, load, store, issue, release; and when to look again.
+"""One cycle of one core: retire, load, store, issue, release; and the cycle of its next wake-up.
 
 The order of the steps is the machine (Ref: systolic.md section 5; its step "EX" follows from "issue" one
 cycle earlier and is done there). `core_cycle` is called only in

@@ -1,4 +1,4 @@
-"""Responses on their way back to the cores, known as early as they can be known."""
+"""Responses on their way back to the cores, computed as early as possible."""
 
 from npuviz.sim.dram.command_kernels import dram_cycle, dram_take, dram_watch
 from npuviz.sim.dram.records_kernels import NIL, WHEEL_MASKS, dram_at

@@ -1,4 +1,4 @@
-"""Handing tiles to cores; the `simple` scheduler: one launch and one layer at a time, tiles dealt to cores.
+"""Hands tiles to cores; the `simple` scheduler: one launch and one layer at a time, tiles dealt to cores.
 
 Which core runs which tile is known before the run (the layer order does not depend on time), so the
 core queues are linked lists in the program words. The other schedulers are in `runtime_scheduler`.

@@ -37,9 +37,9 @@ class Work(NamedTuple):
     code: Any
     """Number of the instruction's row in the program."""
     row: Any
-    """That row, CODE."""
+    """The instruction's row, CODE."""
     instruction: Any
-    """Number in the listing."""
+    """Number of the instruction in the listing."""
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""The form in which the systolic machine wants ONNX models."""
+"""The form of ONNX models for the systolic machine."""
 
 from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.passes.contrib.expand import in_plain_form

@@ -1,4 +1,4 @@
-"""From files to a spec and a program: an ONNX model, or one of ONNXim's list files."""
+"""Loads a spec and a program from an ONNX model, or one of ONNXim's list files."""
 
 from collections.abc import Mapping
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""One of ONNXim's list files: models that arrive at times of their own, or one language model."""
+"""Compiles one of ONNXim's list files: models with arrival times, or one language model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

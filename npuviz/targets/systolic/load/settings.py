@@ -1,4 +1,4 @@
-"""What a systolic machine is made of, before a file is opened."""
+"""Lists the settings of a systolic machine, before a file is opened."""
 
 from collections.abc import Mapping
 from typing import Any

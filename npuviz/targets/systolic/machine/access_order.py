@@ -1,4 +1,4 @@
-"""What loads, stores and Host calls touch in DRAM, for comparing the order of accesses of two runs.
+"""The DRAM ranges of loads, stores and Host calls, to compare the order of accesses of two runs.
 
 Entries are instructions. A load reads from its start on, a store has written at its end.
 """
@@ -15,12 +15,12 @@ from npuviz.trace.reader import TraceReader
 
 _LOADS, _STORES = UNIT_KINDS.index("LD"), UNIT_KINDS.index("ST")
 MOST_PIECES = 1 << 22
-"""Stretches of bytes that all moves of a program consist of; of more, each move is one with its gaps."""
+"""Most runs of bytes in all moves of a program; with more, each move is one range with its gaps."""
 _ON_CHIP = "scratchpad and accumulator: the machine itself makes instructions wait for their operands"
 
 
 def access_table(tables: SystolicTables, program: Program, memory: int) -> AccessTable:
-    """The DRAM ranges of all instructions. memory  id of DRAM"""
+    """Return the DRAM ranges of all instructions. memory  id of DRAM"""
     count = len(program.listing)
     index, rows = _moves(tables, memory)
     hosts = [
@@ -39,7 +39,7 @@ def access_table(tables: SystolicTables, program: Program, memory: int) -> Acces
 
 
 def _moves(tables: SystolicTables, memory: int) -> tuple[np.ndarray, np.ndarray]:
-    """Instruction numbers of loads and stores, and a row for each."""
+    """Return the instruction numbers of loads and stores, and an access row for each run of bytes."""
     tiles, code = tables.tiles, tables.code
     counts = tiles[:, tk.TILE.count]
     tile = np.repeat(np.arange(len(tiles)), counts)
@@ -58,7 +58,8 @@ def _moves(tables: SystolicTables, memory: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _pieces(row: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Stretches of bytes of moves, as stores fill each other's gaps: number of the move, address, length.
+    """Return the runs of bytes of moves, since stores fill each other's gaps: number of the move, address,
+    length.
 
     row  code of each move; low  its address
     """
@@ -80,7 +81,7 @@ def _pieces(row: np.ndarray, low: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _host_rows(program: Program, node: int, memory: int) -> list[tuple[int, ...]]:
-    """Rows of a Host call: all bytes of its inputs and outputs in DRAM."""
+    """Return the access rows of a Host call: all bytes of its inputs and outputs in DRAM."""
     if node < 0:
         return []
     homes = {each.tensor: each for each in program.memory_map.allocations}
@@ -94,7 +95,8 @@ def _host_rows(program: Program, node: int, memory: int) -> list[tuple[int, ...]
 
 
 def access_order(table: AccessTable, trace: TraceReader) -> np.ndarray:
-    """Reads at the start and writes at the end of what is recorded; ends come before starts of a cycle.
+    """Return recorded accesses by cycle: reads at their starts, writes at their ends; within a cycle, ends
+    come first.
 
     A store may still be drawn when its layer has ended: DRAM takes requests in their order, so that it has
     written for all who waited for the layer. What neither loads nor stores has phase 0, when it ended.
@@ -129,7 +131,8 @@ def access_order(table: AccessTable, trace: TraceReader) -> np.ndarray:
 
 
 def _clamp(end: np.ndarray, first: np.ndarray, done: np.ndarray) -> None:
-    """Let no instruction end after its layer. first, done  first instruction and end of those that ended"""
+    """Limit the end of each instruction to that of its layer. first, done  first instruction and end of ended
+    layers"""
     order = np.argsort(first, kind="stable")
     first, done = first[order], done[order]
     layer = np.searchsorted(first, np.arange(len(end)), side="right") - 1

@@ -1,4 +1,4 @@
-"""State and program words of one machine, and the one way to move them."""
+"""State and program words of one machine, and the calls of the kernel that advance it."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ LAST_CYCLE = 1 << 46
 
 @dataclass(frozen=True, slots=True)
 class StillEngine:
-    """What people read of an engine, of one that does not move."""
+    """The readable part of an engine, for a state that does not change."""
 
     spec: SystolicSpec
     tables: SystolicTables
@@ -40,7 +40,7 @@ class StillEngine:
     shape: StateShape
 
     def still(self) -> "StillEngine":
-        """Itself."""
+        """Return this engine."""
         return self
 
 
@@ -84,29 +84,29 @@ class Engine:
         self.shape = shape
 
     def can_hold(self, tables: SystolicTables) -> bool:
-        """Whether the state has room for a program that this one is the beginning of."""
+        """Return whether the state has room for a program that this one is the beginning of."""
         room = self.shape
         shape = StateShape(self.spec, tables, room.bursts, room.pool, self._reserve, room.flits)
         return shape.at == self.shape.at
 
     def extend(self, tables: SystolicTables) -> None:
-        """Go on with a longer program that begins with the present one; the state keeps its place."""
+        """Continue with a longer program that begins with the present one; the state keeps its place."""
         self.tables = tables
         self.words = build_program_words(self.spec, tables, 2 * self.spec.num_cores)
         self.state[sk.CHIP.layers_total] = len(tables.layers)
         self.state[sk.CHIP.launches_total] = len(tables.launches)
 
     def used_state(self) -> np.ndarray:
-        """The words in use: everything but packets never used yet (a view)."""
+        """Return the words in use: everything but packets never used yet (a view)."""
         noc = ik.NOC(self.state, self.state[sk.CHIP.noc])
         return self.state[: noc.pool + int(noc.fresh) * self.shape.stride]
 
     def still(self) -> StillEngine:
-        """The same for a copy of the present state."""
+        """Copy the present state into a StillEngine."""
         return StillEngine(self.spec, self.tables, self.used_state().copy(), self.shape)
 
     def restore_state(self, words: np.ndarray) -> None:
-        """Take over words that `used_state` gave, with the capacities they had."""
+        """Restore the words that `used_state` returned, with the capacities they had."""
         bursts, pool = int(words[sk.CHIP.burst_capacity]), int(ik.NOC(words, words[sk.CHIP.noc]).capacity)
         net = int(words[sk.CHIP.net])
         flits = int(fk.NET(words, net).capacity) if net else 0
@@ -130,7 +130,8 @@ class Engine:
             dram.edge = 0
 
     def set_dram_period(self, period_ps: int) -> None:
-        """Let the DRAM's cycles take that many picoseconds from its next one on, which begins as planned."""
+        """Set the duration of the DRAM's cycles in picoseconds, from its next one on, which begins as
+        planned."""
         chip = sk.CHIP(self.state)
         old, origin = int(chip.dram_period), int(chip.dram_origin)
         if period_ps == old:
@@ -154,7 +155,7 @@ class Engine:
 
 
 def _event_rows(spec: SystolicSpec, shape: StateShape) -> int:
-    """Event rows one core cycle may need.
+    """Return the number of event rows that one core cycle may need.
 
     Per core: a new tile empties two halves, every port may end a burst in every network cycle, and
     the steps of the core write a few rows. At the end of the run all four halves are emptied.

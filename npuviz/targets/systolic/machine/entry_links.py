@@ -1,4 +1,4 @@
-"""Which instructions of a tile use the entries of scratchpad and accumulator that others of it filled.
+"""Links from instructions that fill entries of scratchpad and accumulator to those that use them.
 
 That follows from the tile's code: entries are filled and read in its order, whatever the times.
 """
@@ -13,15 +13,16 @@ _PRODUCTS = (tk.OP_GEMM, tk.OP_GEMM_PRELOAD)
 
 
 def entry_links(tables: SystolicTables) -> np.ndarray:
-    """(k, 2) int64: listing indices of who fills an entry and of who uses that, by consumer."""
+    """Return (k, 2) int64, ordered by consumer: listing indices of an instruction that fills an entry and one
+    that uses it."""
     templates = Templates(tables)
     codes = templates.code[:, [tk.CODE.op, tk.CODE.src0, tk.CODE.src1, tk.CODE.dst]].tolist()
     kinds, start = templates.kind.tolist(), 0
     parts: list[np.ndarray] = []
     fills: dict[tuple[int, int], dict[int, int]] = {}
-    """By the key of a template: entry -> who filled it last, counted from the tile's first instruction."""
+    """By the key of a template: entry -> its last filler, counted from the tile's first instruction."""
     wants: dict[tuple[int, int], dict[int, int]] = {}
-    """Likewise: sum that a tile goes on with -> who does first."""
+    """By the key of a template: entry with a sum that the tile continues -> its first user."""
     for template, end in enumerate(templates.ends.tolist()):
         pairs, filled, wanted = _inside(codes[start:end], kinds[start:end])
         tiles = templates.tiles[template]
@@ -39,7 +40,8 @@ def entry_links(tables: SystolicTables) -> np.ndarray:
 def _inside(
     codes: list[list[int]], kinds: list[int]
 ) -> tuple[list[tuple[int, int]], dict[int, int], dict[int, int]]:
-    """Links of a template, who filled each entry last, and who first uses a sum that it did not begin."""
+    """Return the links of a template, the last filler of each entry, and the first user of each sum that it
+    did not begin."""
     pairs: list[tuple[int, int]] = []
     filled: dict[int, int] = {}
     wanted: dict[int, int] = {}
@@ -65,7 +67,7 @@ def _continued(
     fills: dict[tuple[int, int], dict[int, int]],
     wants: dict[tuple[int, int], dict[int, int]],
 ) -> np.ndarray:
-    """Links from the tile before, of tiles that go on with its sums."""
+    """Return links from a tile to the next one, if that continues its sums."""
     found: list[tuple[int, int]] = []
     columns = tiles[:, [tk.TILE.code, tk.TILE.count, tk.TILE.first]].tolist()
     for row in np.flatnonzero(tiles[:, tk.TILE.accumulate]).tolist():

@@ -1,4 +1,4 @@
-"""Latencies that a seed changes, and within what."""
+"""Latencies that a seed changes, and their ranges."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ NOT_VARIED = (
 
 
 def varied(spec: SystolicSpec, tables: SystolicTables) -> tuple[Varied, ...]:
-    """What a seed changes in a run of a program."""
+    """Return the latencies that a seed changes in a run of a program."""
     hosts = int((tables.layers[:, tk.LAYER.host_cycles] > 0).sum())
     found = (
         Varied(_OF_CORES, spec.num_cores * len(LATENCIES), *_VECTOR),
@@ -39,7 +39,7 @@ def varied(spec: SystolicSpec, tables: SystolicTables) -> tuple[Varied, ...]:
 
 
 def varied_spec(spec: SystolicSpec) -> SystolicSpec:
-    """The spec with the latencies of cores, DRAM and network changed as its seed says."""
+    """Return the spec with the latencies of cores, DRAM and network changed by its seed."""
     if not spec.latency_seed:
         return spec
     draws, count = Draws(spec.latency_seed), len(LATENCIES)
@@ -65,7 +65,7 @@ def _scaled_core(core: object, factors: np.ndarray) -> list[int]:
 
 
 def varied_tables(spec: SystolicSpec, tables: SystolicTables) -> SystolicTables:
-    """The tables with the times of Host calls changed as the spec's seed says."""
+    """Return the tables with the times of Host calls changed by the spec's seed."""
     layers = tables.layers
     hosts = np.flatnonzero(layers[:, tk.LAYER.host_cycles] > 0)
     if not spec.latency_seed or not len(hosts):

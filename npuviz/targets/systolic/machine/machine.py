@@ -64,7 +64,7 @@ class SystolicMachine(CheckedMachine[Contents]):
         self._layers = tables.layers
 
     def host_cycles(self) -> Mapping[int, int]:
-        """Node -> cycles of its layers on the Host."""
+        """Return the Host cycles of each node that has layers on the Host."""
         found = Counter[int]()
         for row in self._layers[self._layers[:, tk.LAYER.host_cycles] > 0]:
             found[int(row[tk.LAYER.node])] += int(row[tk.LAYER.host_cycles])
@@ -76,11 +76,11 @@ class SystolicMachine(CheckedMachine[Contents]):
         return self._image.values
 
     def reports(self) -> Sequence[DetailTable]:
-        """Latency by request, roofline by operator, energy by part, up to now."""
+        """Return latency by request, roofline by operator, and energy by part, up to now."""
         return self._reports.tables()
 
     def peaks(self) -> Sequence[Peak]:
-        """Array, vector lanes and DRAM by operator, DRAM of the whole run."""
+        """Return the peak use of array, vector lanes and DRAM by operator, and of DRAM in the whole run."""
         return self._reports.peaks()
 
     @property
@@ -105,13 +105,13 @@ class SystolicMachine(CheckedMachine[Contents]):
         return access_table(self._engine.tables, self._program, 2 * self._engine.spec.num_cores)
 
     def access_table(self) -> AccessTable:
-        """What each load, store and Host call touches in DRAM."""
+        """Return the DRAM ranges of each load, store and Host call."""
         return self._accesses
 
     def access_order(self, trace: TraceReader | None) -> np.ndarray:
-        """Starts of what reads and ends of what writes, as recorded."""
+        """Return the recorded starts of reads and ends of writes."""
         return NEVER_DONE if trace is None else access_order(self._accesses, trace)
 
     def values_at(self, position: int) -> bytes | None:
-        """Contents follow from what is stored at a cycle: the machine has to go there."""
+        """Return None: contents follow from the state at a cycle, so that the machine must first go there."""
         return None

@@ -1,4 +1,4 @@
-"""A systolic machine with the detailed network: the same machine, whose network can be looked into."""
+"""A systolic machine with the detailed network, whose state it shows."""
 
 from collections.abc import Sequence
 
@@ -50,33 +50,33 @@ class NetworkedMachine(SystolicMachine):
         return self._fabric.queue_fill(self._words, self._net, area)
 
     def glances(self, area: Area) -> dict[tuple[int, int], Glance]:
-        """What the routers and nodes of an area do now."""
+        """Describe what the routers and nodes of an area do now."""
         return self._fabric.glances(self._words, self._net, area)
 
     def element_details(self, column: int, row: int) -> Sequence[DetailTable]:
-        """Links, buffers and nodes of a router."""
+        """Describe links, buffers and nodes of a router."""
         return self._fabric.element_details(self._words, self._net, column, row)
 
     def units_of_element(self, column: int, row: int) -> tuple[int, ...]:
-        """Units of the cores and channels at a router."""
+        """Return the units of the cores and channels at a router."""
         nodes = self._fabric.nodes_at(column, row)
         known = (self._units_of_node[node] for node in nodes if node < len(self._units_of_node))
         return tuple(dict.fromkeys(unit for units in known for unit in units))
 
     def element_of_unit(self, unit: int) -> tuple[int, int] | None:
-        """Place of the first node of a unit's core or channel."""
+        """Return the place of the first node of a unit's core or channel."""
         for node, units in enumerate(self._units_of_node):
             if unit in units:
                 return self._fabric.place_of_node(node)
         return None
 
     def words(self, area: Area) -> np.ndarray:
-        """Flits on links and in buffers now."""
+        """Return the flits on links and in buffers now."""
         tick = int(self._words[sk.CHIP.noc_last])
         return self._fabric.words(self._words, self._net, tick, area)
 
     def word_path(self, word: int) -> WordPath | None:
-        """The way of a flit is not kept."""
+        """Return None: the path of a flit is not recorded."""
         return None
 
     @property
@@ -89,7 +89,7 @@ class NetworkedMachine(SystolicMachine):
 
 
 def node_names(spec: SystolicSpec) -> list[str]:
-    """What is at each node of the network: ports of cores, then DRAM channels."""
+    """Name what is at each node of the network: ports of cores, then DRAM channels."""
     ports = spec.config.icnt_injection_ports_per_core
     names = [
         f"Core[{core}]" if ports == 1 else f"Core[{core}].port{port}"

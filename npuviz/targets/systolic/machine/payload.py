@@ -1,4 +1,4 @@
-"""What a systolic program carries for its machine."""
+"""The payload of a systolic program for its machine."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from npuviz.targets.systolic.tables import RequestPlan, SystolicTables
 
 @dataclass(frozen=True)
 class Payload:
-    """The kernels' tables, values of the graph's inputs (by name; empty in parity mode), who is served."""
+    """The kernels' tables, values of the graph's inputs (by name; empty in parity mode), and the requests."""
 
     tables: SystolicTables
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
@@ -21,7 +21,7 @@ class Payload:
 
 
 def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
-    """Digest of everything that decides a run: tables, machine, weights and inputs."""
+    """Compute a digest of everything that decides a run: tables, machine, weights and inputs."""
     digest = hashlib.blake2b(spec_text.encode(), digest_size=16)
     tables = payload.tables
     for table in (tables.code, tables.tiles, tables.layers, tables.entries, tables.launches, tables.edges):
@@ -36,7 +36,7 @@ def fingerprint(payload: Payload, graph: Graph, spec_text: str) -> str:
 
 
 def pack_entries(tables: SystolicTables) -> SystolicTables:
-    """Give the entries of every layer places of their own, one after the other.
+    """Give the entries of every layer separate places, one after the other.
 
     ONNXim's addresses are mere keys that overlap; a memory map needs places.
     """

@@ -16,13 +16,13 @@ from npuviz.targets.systolic.tables import SystolicTables
 
 @dataclass
 class Rehearsal:
-    """An engine that gets more program when it has run what there was. Scheduler `simple` only."""
+    """An engine whose program grows after it has run to the end. Scheduler `simple` only."""
 
     spec: SystolicSpec
     _engine: Engine | None = None
 
     def end_of(self, tables: SystolicTables) -> int:
-        """The core tick in which the last launch of the tables ends.
+        """Run to the end of the tables' last launch, and return its core tick.
 
         The tables begin with those of the call before. Raises TargetError when the chip stops early.
         """
@@ -38,7 +38,7 @@ class Rehearsal:
 
 
 def _go_on(engine: Engine, launch: int) -> None:
-    """Let the scheduler see launches that were added after it had come to the end."""
+    """Continue the scheduler with launches that were added after it had finished."""
     s, row = engine.state, engine.tables.launches[launch]
     ended = int(_times(engine, launch - 1)[:, 1].max())
     at = max(ended + int(row[tk.LAUNCH.delay]), int(row[tk.LAUNCH.earliest]))

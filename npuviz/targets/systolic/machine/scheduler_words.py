@@ -1,4 +1,4 @@
-"""What the run-time schedulers need beside the tables: who waits for whom, partitions, their words."""
+"""Words of the run-time schedulers: consumers of each layer, partitions, and the initial state."""
 
 import numpy as np
 
@@ -15,16 +15,16 @@ KINDS = {
 """Scheduler of a hardware file -> number in the state."""
 
 OPERATOR_LANES = 8
-"""Layers that run at the same time and have a track of their own; further ones are not shown there."""
+"""Most layers with separate tracks at the same time; further ones are not shown on the operator tracks."""
 
 
 def operator_lanes(spec: SystolicSpec) -> int:
-    """Tracks for operators: one under `simple`, where one layer runs at a time."""
+    """Return the number of tracks for operators: one under `simple`, where one layer runs at a time."""
     return 1 if spec.config.scheduler == "simple" else OPERATOR_LANES
 
 
 def layer_edges(tables: SystolicTables) -> np.ndarray:
-    """(n, 2) int64 pairs of a layer and one that waits for it; launches without any are chains."""
+    """Return (n, 2) int64 pairs of a layer and one that waits for it; launches without edges are chains."""
     parts = [tables.edges]
     has_edges = np.zeros(len(tables.layers) + 1, dtype=bool)
     has_edges[tables.edges.reshape(-1)] = True
@@ -38,18 +38,19 @@ def layer_edges(tables: SystolicTables) -> np.ndarray:
 
 
 def consumer_lists(tables: SystolicTables) -> tuple[np.ndarray, np.ndarray]:
-    """First edge per layer (layers + 1,), and the consumers one list after the other."""
+    """Return the first edge per layer (layers + 1,), and the consumers of all layers, one list after the
+    other."""
     edges = layer_edges(tables)
     return np.searchsorted(edges[:, 0], np.arange(len(tables.layers) + 1)), edges[:, 1]
 
 
 def partition_of(spec: SystolicSpec, core: int) -> int:
-    """Partition id of a core; a file without partitions has one, number 0."""
+    """Return the partition id of a core; a file without partitions has one, number 0."""
     return spec.config.partition.get(core, 0)
 
 
 def partition_words(spec: SystolicSpec) -> np.ndarray:
-    """The table at `PROGRAM.partition`: a PARTITION row per core, then the cores of each partition."""
+    """Build the table at `PROGRAM.partition`: a PARTITION row per core, then the cores of each partition."""
     members: dict[int, list[int]] = {}
     for core in range(spec.num_cores):
         members.setdefault(partition_of(spec, core), []).append(core)
@@ -67,7 +68,8 @@ def partition_words(spec: SystolicSpec) -> np.ndarray:
 
 
 def _sizes(spec: SystolicSpec, tables: SystolicTables) -> dict[int, int]:
-    """Header word that names a table of the block -> its words, in the order in which they lie."""
+    """Return the size in words of each table of the block, by the header word that names it, in storage
+    order."""
     return {
         sk.SCHEDULER.queue: len(tables.launches),
         sk.SCHEDULER.requests: len(tables.launches) * sk.REQUEST.num_words,
@@ -80,7 +82,7 @@ def _sizes(spec: SystolicSpec, tables: SystolicTables) -> dict[int, int]:
 
 
 def schedule_words(spec: SystolicSpec, tables: SystolicTables) -> int:
-    """Words of the scheduler's block, 0 under `simple`."""
+    """Return the size of the scheduler's block in words, 0 under `simple`."""
     if spec.config.scheduler == "simple":
         return 0
     return sk.SCHEDULER.num_words + sum(_sizes(spec, tables).values())

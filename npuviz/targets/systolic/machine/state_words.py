@@ -28,7 +28,7 @@ FIRST_POOL = 1 << 12
 FIRST_BURSTS = 1 << 6
 FIRST_FLITS = 1 << 10
 NEAR_PACKETS = 512
-"""Packets of a channel for which there are near nodes: as many as wait in a busy command-level channel."""
+"""Near nodes per channel: as many as packets that wait in a busy command-level channel."""
 LINE_WORDS = 8
 """Words of a cache line: cores, entries and packets lie in whole lines, or whole packets in a line."""
 DATAFLOWS = {
@@ -36,12 +36,12 @@ DATAFLOWS = {
     "systolic_os": sk.DATAFLOW_OUTPUTS,
     "systolic_is": sk.DATAFLOW_INPUTS,
 }
-"""`core_type` of a hardware file -> what stays in the array."""
+"""`core_type` of a hardware file -> the operand that stays in the array."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Room for a program that will grow: at least so many entries, layers and tiles."""
+    """Room for a program that will grow: the least numbers of entries, layers and tiles."""
 
     spad_entries: int = 0
     acc_entries: int = 0
@@ -50,7 +50,7 @@ class Reserve:
 
     @classmethod
     def twice(cls, tables: SystolicTables) -> "Reserve":
-        """Twice what a program needs."""
+        """Reserve twice what a program needs."""
         layers = tables.layers
         return cls(
             2 * int(layers[:, tk.LAYER.spad_entries].max(initial=0)),
@@ -119,7 +119,7 @@ class StateShape:
             )
 
     def _sizes(self, scheduler_words: int) -> dict[str, int]:
-        """Words of each table, in the order in which they lie."""
+        """Return the words of each table, in storage order."""
         has_ready = self.latency != 1
         has_times = has_ready or not self.is_queued
         simple_dram = dk.SIMPLE_DRAM.num_words + self.channels * dk.SIMPLE_CHANNEL.num_words
@@ -152,14 +152,14 @@ class StateShape:
 
 
 def new_state(shape: StateShape) -> np.ndarray:
-    """Zeros for a state: (words,) int64 from the beginning of a cache line on, owned by the caller."""
+    """Return zeros for a state: (words,) int64 from the beginning of a cache line on, owned by the caller."""
     words = zero_words(shape.num_words + LINE_WORDS)
     first = -(words.ctypes.data // words.itemsize) % LINE_WORDS
     return words[first : first + shape.num_words]
 
 
 def build_state(spec: SystolicSpec, tables: SystolicTables, shape: StateShape) -> np.ndarray:
-    """The root state at cycle 0: (words,) int64, owned by the caller."""
+    """Build the root state at cycle 0: (words,) int64, owned by the caller."""
     s = new_state(shape)
     _write_header(s, spec, tables, shape)
     for index in range(shape.num_cores):
@@ -260,7 +260,8 @@ def _write_header(s: np.ndarray, spec: SystolicSpec, tables: SystolicTables, sha
 
 
 def _shift(core_period: int, noc_period: int) -> int:
-    """Power of two by which the core's period is longer than the network's, -1 if there is none."""
+    """Return the power of two by which the core's period is longer than the network's, -1 if there is
+    none."""
     ratio, rest = divmod(core_period, noc_period)
     return ratio.bit_length() - 1 if rest == 0 and ratio and ratio & (ratio - 1) == 0 else -1
 
@@ -322,7 +323,7 @@ def _write_network(s: np.ndarray, spec: SystolicSpec, shape: StateShape) -> None
 
 
 def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
-    """A copy of a state with more room for bursts or packets; everything else keeps its place."""
+    """Copy a state with more room for bursts or packets; everything else keeps its place."""
     grown = new_state(new)
     grown[: old.at["bursts"]] = s[: old.at["bursts"]]
     rings = s[old.at["bursts"] : old.at["flits"]].reshape(old.num_cores, old.bursts, sk.BURST.num_words)
@@ -348,7 +349,7 @@ def grow_state(s: np.ndarray, old: StateShape, new: StateShape) -> np.ndarray:
 
 
 def build_program_words(spec: SystolicSpec, tables: SystolicTables, dram_memory: int) -> np.ndarray:
-    """The immutable words the kernels read: (words,) int64."""
+    """Build the immutable words that the kernels read: (words,) int64."""
     core_of = assign_cores(tables, spec.num_cores).astype(np.int64)
     heads, following = _core_queues(tables, core_of, spec.num_cores)
     edges_at, edges = consumer_lists(tables)
@@ -380,7 +381,8 @@ def build_program_words(spec: SystolicSpec, tables: SystolicTables, dram_memory:
 def _core_queues(
     tables: SystolicTables, core_of: np.ndarray, num_cores: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Linked lists of tiles: first tile per (layer, core), and the next one per tile; -1 ends a list."""
+    """Build linked lists of tiles: first tile per (layer, core), and the next one per tile; -1 ends a
+    list."""
     num_tiles = len(tables.tiles)
     heads = np.full((len(tables.layers), num_cores), -1, dtype=np.int64)
     following = np.full(num_tiles, -1, dtype=np.int64)

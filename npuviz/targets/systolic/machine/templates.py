@@ -1,4 +1,4 @@
-"""Templates of a systolic program: the code that tiles share, of all layers side by side."""
+"""Templates of a systolic program: the code that tiles share, of all layers in one table."""
 
 from functools import cached_property
 
@@ -71,5 +71,5 @@ class Templates:
         return found
 
     def tensors_of(self, layer: int) -> tuple[set[int], set[int]]:
-        """Tensors in DRAM that the tiles of a layer read, and write."""
+        """Return the tensors in DRAM that the tiles of a layer read, and those that they write."""
         return self._moved.get(layer, (set(), set()))

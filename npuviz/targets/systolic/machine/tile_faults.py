@@ -1,4 +1,4 @@
-"""What is wrong in the tiles of a systolic program, in whatever order they run."""
+"""Finds faults in the tiles of a systolic program that do not depend on the order of execution."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,7 +27,8 @@ def faults_of_layers(
     halves: tuple[int, int],
     templates: Templates,
 ) -> list[list[Hazard]]:
-    """By layer: moves out of bounds, entries too large, read before they are filled, or never read.
+    """Find the faults of each layer: moves out of bounds, entries too large, read before they are filled, or
+    never read.
 
     halves  bytes of half a scratchpad, of half an accumulator
     Cycles are 0.
@@ -49,7 +50,7 @@ class _Faults:
         self._products = tables.values.products if isinstance(tables.values, ValuePlan) else ()
         count = len(program.graph.tensors)
         self._low = np.zeros(count + 1, np.int64)
-        """By tensor: its first address, and the end of it; the last of none."""
+        """First address per tensor; `_high` has the end, -1 without a place. The last item: no tensor."""
         self._high = np.full(count + 1, -1, np.int64)
         for each in program.memory_map.allocations:
             if 0 <= each.tensor < count:
@@ -81,7 +82,7 @@ class _Faults:
         return found
 
     def _first(self, row: int) -> int:
-        """The instruction that stands in a row of code, of the first tile of its template."""
+        """Return the instruction in a row of code, in the first tile of its template."""
         template = int(self._templates.of[row])
         start = int(self._templates.ends[template - 1]) if template else 0
         return int(self._templates.tiles[template][0, tk.TILE.first]) + row - start
@@ -93,7 +94,7 @@ class _Faults:
     # --- moves -----------------------------------------------------------------------------------------
 
     def _reach(self, code: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Bytes from its base that each move begins at, and ends before."""
+        """Return the offsets from its base at which each move begins, and before which it ends."""
         low = code[:, tk.CODE.offset].copy()
         high = low + code[:, tk.CODE.len]
         for count, pitch in ((tk.CODE.n0, tk.CODE.s0), (tk.CODE.n1, tk.CODE.s1)):
@@ -103,7 +104,7 @@ class _Faults:
         return low, high
 
     def _outside(self) -> list[int]:
-        """Rows of moves that leave the tensor they belong to, in any tile."""
+        """Find rows of moves that leave their tensor in any tile."""
         templates = self._templates
         rows = np.flatnonzero((templates.kind == LOAD) | (templates.kind == STORE))
         code = templates.code[rows]
@@ -130,7 +131,8 @@ class _Faults:
         return self._hazard("out-of-bounds", index, text, place)
 
     def _incomplete(self) -> Iterator[tuple[int, Hazard]]:
-        """With the last layer that stores it: tensors of which all stores together move too few bytes."""
+        """Find tensors of which all stores together move too few bytes; yields the last layer that stores
+        each, and the hazard."""
         templates = self._templates
         rows = np.flatnonzero(templates.kind == STORE)
         code, number = templates.code[rows], np.array([len(tiles) for tiles in templates.tiles])
@@ -159,7 +161,7 @@ class _Faults:
     def _entries(
         self, template: int, start: int, code: list[list[int]], kinds: list[int], crowded: set[int]
     ) -> Iterator[Hazard]:
-        """How a template uses its entries, in program order.
+        """Check the use of entries by a template, in program order.
 
         start  its first row; code  opcode, sources, destination and product of each instruction
         """
@@ -193,7 +195,7 @@ class _Faults:
                 yield self._hazard(kind, index, text, _entry(entry))
 
     def _too_short(self) -> list[int]:
-        """Rows of loads that bring fewer bytes than the entry takes that they fill."""
+        """Find rows of loads that bring fewer bytes than the size of the entry that they fill."""
         rows = np.flatnonzero(self._templates.kind == LOAD)
         code = self._templates.code[rows]
         return rows[code[:, _SIZES].prod(axis=1) < code[:, tk.CODE.size]].tolist()
@@ -207,7 +209,8 @@ class _Faults:
         return self._hazard("unwritten", index, text, _entry(entry))
 
     def _never_begun(self) -> Iterator[tuple[int, int]]:
-        """Layer and first instruction of tiles that go on with a sum, and are the first of their layer."""
+        """Yield layer and first instruction of tiles that continue a sum although they are the first of their
+        layer."""
         tiles = self._tables.tiles
         goes_on = (tiles[:, tk.TILE.accumulate] > 0) & (tiles[:, tk.TILE.count] > 0)
         layer = tiles[:, tk.TILE.layer]
@@ -217,7 +220,7 @@ class _Faults:
             yield int(layer[tile]), int(tiles[tile, tk.TILE.first])
 
     def _room(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Address, size and half of the entries that rows fill."""
+        """Return address, size and the bytes of the half for the entries that rows fill."""
         templates, entries = self._templates, self._tables.entries
         code = templates.code[rows]
         target = code[:, tk.CODE.dst]
@@ -228,7 +231,7 @@ class _Faults:
         return address, code[:, tk.CODE.size], half
 
     def _crowded(self) -> list[int]:
-        """Rows that fill an entry with more than what its half has from its address on."""
+        """Find rows that fill an entry beyond the end of its half."""
         templates = self._templates
         rows = np.flatnonzero((templates.kind != STORE) & (templates.code[:, tk.CODE.dst] != 0))
         if not len(rows):

@@ -1,4 +1,4 @@
-"""What the layers of a systolic program read and wrote in DRAM, and in what order."""
+"""The DRAM accesses of the layers of a systolic program, and their order."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -17,7 +17,7 @@ from npuviz.targets.systolic.tables import SystolicTables
 
 
 class TrailMaker:
-    """Trails of one program, and what is wrong in it whatever its order.
+    """Makes trails of one program, and finds its faults that do not depend on the order.
 
     halves  bytes of half a scratchpad, of half an accumulator
     """
@@ -33,7 +33,8 @@ class TrailMaker:
         self._places = {each.tensor: each for each in program.memory_map.allocations}
 
     def trail(self, ends: np.ndarray) -> MemoryTrail:
-        """The trail of layers. ends  (layers,) int64 core cycle in which each ended, -1 while it has not.
+        """Return the trail of layers. ends  (layers,) int64 core cycle in which each ended, -1 while it has
+        not.
 
         A layer is one step, its first instruction; layers wait for what the program's edges say, launches for
         each other.

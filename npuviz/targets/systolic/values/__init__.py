@@ -1,1 +1,1 @@
-"""What instructions compute: contents of memories and tensors, evaluated when somebody asks."""
+"""The values that instructions compute: contents of memories and tensors, evaluated on request."""

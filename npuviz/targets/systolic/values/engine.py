@@ -1,4 +1,4 @@
-"""The values engine: what memories hold, computed when somebody asks and never while simulating.
+"""The values engine: contents of memories, computed on request and never while simulating.
 
 Contents are pure functions of the program, the inputs and how far the machine has come. A layer's
 inputs are complete when it runs (layers have a barrier between them), so the state of a tensor follows
@@ -26,10 +26,10 @@ from npuviz.targets.systolic.values.storage import Storage, saturated
 from npuviz.targets.systolic.values.tile import Contents, TileValues
 
 ALL = 1 << 62
-"""As a number of retired instructions: all of them."""
+"""Number of retired instructions that stands for all of them."""
 
 CACHE_BYTES = 512 << 20
-"""Finished tensors kept; older ones are computed again when needed."""
+"""Most bytes of finished tensors that are kept; older ones are computed again when needed."""
 
 _KEPT_TILES = 8
 
@@ -50,11 +50,12 @@ class Edit:
     _seen: dict[int, np.ndarray] = field(default_factory=dict[int, np.ndarray])
 
     def is_layer_frozen(self, layer: int) -> bool:
-        """Whether the layer's results were complete before the write."""
+        """Return whether the layer's results were complete before the write."""
         return bool(self.layer_done[layer])
 
     def contents(self, root: int) -> np.ndarray:
-        """Contents of a root tensor right after the write (flat, DRAM order); the caller may change it."""
+        """Return the contents of a root tensor right after the write (flat, DRAM order); the caller may
+        change it."""
         found = self._seen.get(root)
         if found is None:
             found = np.array(self.engine.tensor_stored(root, self.tile_done, self.layer_done))
@@ -66,7 +67,7 @@ class Edit:
         return found.copy()
 
     def digest_bytes(self) -> bytes:
-        """What tells this write from any other."""
+        """Return bytes that identify this write."""
         head = f"{self.engine.digest()} {self.root} {self.offset}".encode()
         return b"\0".join((head, self.data, self.tile_done.tobytes(), self.layer_done.tobytes()))
 
@@ -106,7 +107,7 @@ class ValueEngine:
     # What the machine asks ---------------------------------------------------------------------
 
     def entry_shape(self, tile: int, entry: int) -> tuple[tuple[int, ...], str]:
-        """Shape and element type of an entry (operand word) of a resident tile."""
+        """Return shape and element type of an entry (operand word) of a resident tile."""
         with self.lock:
             program = self._tiles.program(tile)
             row = program.load_of.get(entry)
@@ -126,7 +127,8 @@ class ValueEngine:
             return ((0,), "float32") if found is None else (found.shape, str(found.dtype))
 
     def scratchpad(self, tile: int, entry: int, retired_gemm: int, retired_vector: int) -> np.ndarray:
-        """Contents of a scratchpad entry (operand word > 0) as its MOVIN loaded it."""
+        """Return the contents of a scratchpad entry (operand word > 0) as its MOVIN loaded it, else as
+        computed."""
         with self.lock:
             loaded = self._tiles_at(tile).loaded(tile, entry)
             if loaded is not None:
@@ -134,8 +136,9 @@ class ValueEngine:
             return self.accumulator(tile, entry, retired_gemm, retired_vector)
 
     def accumulator(self, tile: int, entry: int, retired_gemm: int, retired_vector: int) -> np.ndarray:
-        """Contents of an accumulator entry (operand word < 0) after so many GEMM-type and vector
-        instructions of this tile retired; tiles before it in its accumulation are complete."""
+        """Return the contents of an accumulator entry (operand word < 0) after `retired_gemm` GEMM-type and
+        `retired_vector` vector instructions of this tile; tiles before it in its accumulation are
+        complete."""
         with self.lock:
             program = self._tiles.program(tile)
             gemms, vectors = min(retired_gemm, program.num_gemms), min(retired_vector, len(program.vectors))
@@ -148,7 +151,7 @@ class ValueEngine:
     def tensor(
         self, tensor: int, tile_done: np.ndarray | None = None, layer_done: np.ndarray | None = None
     ) -> np.ndarray:
-        """DRAM contents of a tensor in its logical shape; what was not stored yet is 0.
+        """Return the DRAM contents of a tensor in its logical shape; elements not stored yet are 0.
 
         tile_done, layer_done  bool per tile of the program and per layer; None: all done
         """
@@ -158,7 +161,7 @@ class ValueEngine:
     def tensor_stored(
         self, tensor: int, tile_done: np.ndarray | None = None, layer_done: np.ndarray | None = None
     ) -> np.ndarray:
-        """As `tensor`, flat and in DRAM order: the bytes at the tensor's address."""
+        """Return contents as `tensor` does, but flat and in DRAM order: the bytes at the tensor's address."""
         with self.lock:
             root = self.plan.storages[tensor].root
             layer = self._layer_of.get(root)
@@ -174,7 +177,7 @@ class ValueEngine:
         tile_done: np.ndarray,
         layer_done: np.ndarray,
     ) -> "ValueEngine":
-        """A new engine in which what is computed from now on sees changed bytes of a tensor.
+        """Make an engine in which everything computed from now on uses changed bytes of a tensor.
 
         What finished tiles and layers stored stays as it was; tiles under way see the change.
         Raises ValueError outside the tensor.
@@ -187,7 +190,7 @@ class ValueEngine:
         return ValueEngine(self.tables, self.graph, self.spec, self.inputs, event)
 
     def digest(self) -> str:
-        """Hexadecimal digest of inputs and writes."""
+        """Return the hexadecimal digest of inputs and writes."""
         made = hashlib.blake2b(digest_size=16)
         for name in sorted(self.inputs):
             values = np.ascontiguousarray(self.inputs[name])
@@ -201,7 +204,7 @@ class ValueEngine:
     # Evaluation --------------------------------------------------------------------------------
 
     def stored(self, root: int) -> np.ndarray:
-        """Final contents of a root tensor, flat, in DRAM order."""
+        """Return the final contents of a root tensor, flat, in DRAM order."""
         found = self._finished.get(root)
         if found is not None:
             self._finished.move_to_end(root)
@@ -213,7 +216,7 @@ class ValueEngine:
         return self._finished[root]
 
     def _layers_needed(self, root: int) -> list[int]:
-        """Layers to run for a tensor, in order; without recursion, for graphs are deep."""
+        """Return the layers to run for a tensor, in order. Not recursive, since graphs are deep."""
         needed: set[int] = set()
         open_roots = [root]
         while open_roots:
@@ -261,7 +264,7 @@ class ValueEngine:
             ) from error
 
     def _partial(self, root: int, layer: int, tile_done: np.ndarray | None) -> np.ndarray:
-        """Contents of a tensor while its layer runs: the blocks of the tiles that are done."""
+        """Return the contents of a tensor while its layer runs: the blocks of finished tiles."""
         event = self._earlier
         made = self._empty(root)
         if event is not None:
@@ -294,12 +297,13 @@ class ValueEngine:
         return range(first, first + count)
 
     def _tiles_at(self, tile: int) -> TileValues:
-        """Who evaluates a tile: the engine before the write, if the tile was done by then."""
+        """Return the evaluator of a tile: that of the engine before the write, if the tile was done by
+        then."""
         event = self._earlier
         return event.engine.tile_values(tile) if event is not None and event.tile_done[tile] else self._tiles
 
     def tile_values(self, tile: int) -> TileValues:
-        """The evaluator that saw the DRAM as this tile saw it."""
+        """Return the evaluator with the DRAM contents that this tile saw."""
         return self._tiles_at(tile)
 
     def _evaluated(self, tile: int, gemms: int, vectors: int) -> Contents:
@@ -316,7 +320,7 @@ class ValueEngine:
         return np.zeros(_num_elements(storage), numpy_dtype(storage.dtype))
 
     def _given(self, root: int) -> np.ndarray:
-        """Contents of a constant or a graph input, as it was when the layers that follow read it."""
+        """Return the contents of a constant or a graph input, as the layers that follow read it."""
         storage = self.plan.storages[root]
         if root in self.plan.constants:
             made = storage.to_stored(saturated(self.plan.constants[root], numpy_dtype(storage.dtype)))

@@ -1,4 +1,4 @@
-"""Host operators: one node at a time in ONNX Runtime."""
+"""Computes Host operators: one node at a time in ONNX Runtime."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,10 +15,10 @@ from npuviz.targets.systolic.values.storage import Storage
 def run_on_host(
     graph: Graph, node_id: int, storages: Sequence[Storage], stored: Callable[[int], np.ndarray]
 ) -> dict[int, np.ndarray]:
-    """Results of a node by root tensor id, flat and in DRAM order.
+    """Compute a node with ONNX Runtime; returns its results by root tensor id, flat and in DRAM order.
 
-    Inputs are what lies in DRAM (rounded to its element type) in the graph's own types. Text is an array of
-    objects; a sequence or optional is no array: who reads it computes it again from what is.
+    Inputs are the contents of DRAM (rounded to its element type) in the graph's types. Text is an array of
+    objects; a sequence or optional is no array: its readers compute it again from arrays.
     Raises TargetError for what ONNX Runtime cannot run.
     """
 

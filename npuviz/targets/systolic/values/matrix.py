@@ -1,4 +1,4 @@
-"""The products of matrix tiles: which entries hold the operands, in which steps they are accumulated."""
+"""The products of matrix tiles: entries of the operands, and steps of the accumulation."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class MatrixProduct:
         return -(-self.depth // self.step)
 
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Pairs (rows x k, k x columns) in order."""
+        """Yield pairs (rows x k, k x columns) in order."""
         left_zero = zero_point(load, self.zero_words[0], self.left_zero)
         right_zero = zero_point(load, self.zero_words[1], self.right_zero)
         left = _joined([load(word) for word in self.left], self.left_by_depth, left_zero)
@@ -56,7 +56,7 @@ class MatrixProduct:
 
 
 def zero_point(load: Load, word: int, constant: int) -> int:
-    """What entry `word` holds, or the constant where there is none (0)."""
+    """Return the zero point in entry `word`, or the constant if there is no entry (0)."""
     return int(load(word).reshape(-1)[0]) if word else constant
 
 

@@ -1,4 +1,4 @@
-"""What the tables do not say about values: the plan that the compiler leaves for the values engine.
+"""The plan that the compiler makes for the values engine: everything about values that is not in the tables.
 
 The engine executes the instructions themselves: MOVIN and MOVOUT move the bytes their rows name,
 GEMM-type instructions accumulate the steps of a Product, vector instructions apply a function. The
@@ -83,17 +83,18 @@ class Product(Protocol):
 
     @property
     def num_steps(self) -> int:
-        """How many pairs `steps` gives."""
+        """Number of pairs that `steps` returns."""
         ...
 
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Matrix pairs (rows x k, k x columns), float32, in the order in which they are accumulated."""
+        """Return matrix pairs (rows x k, k x columns), float32, in the order in which they are
+        accumulated."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LayerPlan:
-    """What a layer reads and writes: root tensors. `is_host`: computed by the host processor."""
+    """Root tensors that a layer reads and writes. `is_host`: computed by the host processor."""
 
     node: int
     inputs: tuple[int, ...]
@@ -103,7 +104,7 @@ class LayerPlan:
 
 @dataclass(frozen=True)
 class ValuePlan:
-    """Everything the engine needs beside tables and graph; `storages` by tensor id."""
+    """All data that the values engine needs in addition to tables and graph; `storages` by tensor id."""
 
     storages: tuple[Storage, ...]
     layers: tuple[LayerPlan, ...]

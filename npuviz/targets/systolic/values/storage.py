@@ -1,4 +1,4 @@
-"""How the tensors of the graph lie in the machine's DRAM: element type, order of axes, place."""
+"""Storage of the graph's tensors in the machine's DRAM: element type, order of axes, place."""
 
 from dataclasses import dataclass
 
@@ -50,13 +50,14 @@ class Storage:
         return long_axes == sorted(long_axes)
 
     def lies_like(self, other: "Storage") -> bool:
-        """Whether a tensor of the same shape has its elements in the same order (axes of size 1 aside)."""
+        """Return whether a tensor of the same shape has its elements in the same order (axes of size 1
+        aside)."""
         return [axis for axis in self.order if self.shape[axis] > 1] == [
             axis for axis in other.order if self.shape[axis] > 1
         ]
 
     def strides(self) -> tuple[int, ...]:
-        """Byte stride of each logical axis."""
+        """Return the byte stride of each logical axis."""
         found = [0] * len(self.shape)
         step = self.item_bytes
         for axis in reversed(self.order):
@@ -65,12 +66,12 @@ class Storage:
         return tuple(found)
 
     def to_stored(self, values: np.ndarray) -> np.ndarray:
-        """Flat new array of `dtype` in DRAM order from an array of the logical shape."""
+        """Convert an array of the logical shape to a flat new array of `dtype` in DRAM order."""
         placed = np.asarray(values).reshape(self.shape).transpose(self.order)
         return np.ascontiguousarray(convert(placed, numpy_dtype(self.dtype))).reshape(-1)
 
     def to_logical(self, stored: np.ndarray) -> np.ndarray:
-        """The logical array (element type of DRAM) of a flat array in DRAM order; may be a view."""
+        """Convert a flat array in DRAM order to the logical shape (element type of DRAM); may be a view."""
         back = np.argsort(self.order) if self.order else ()
         return stored.reshape(self.stored_shape).transpose(tuple(int(axis) for axis in back))
 
@@ -94,7 +95,8 @@ def convert(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def saturated(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """A constant before it is stored as `dtype`: finite numbers stay finite, as compilers narrow weights.
+    """Limit a constant to the range of `dtype` before it is stored: finite numbers stay finite, as compilers
+    narrow weights.
 
     The mask of a transformer, -3.4e38, would become -inf in bfloat16, and 0 times that is NaN.
     """
@@ -108,7 +110,8 @@ def saturated(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def widen(values: np.ndarray) -> np.ndarray:
-    """Float32 of any floating-point or integer array; float32 itself is returned as it is."""
+    """Return an array of floating-point numbers or integers as float32; float32 itself is returned as it
+    is."""
     if values.dtype == _BFLOAT16:
         # The bits of a bfloat16 are the upper half of a float32; far faster than a converting loop.
         return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
@@ -116,7 +119,7 @@ def widen(values: np.ndarray) -> np.ndarray:
 
 
 def stored_dtype(graph_dtype: str, precision: int) -> str:
-    """Element type in DRAM of a tensor of the graph.
+    """Return the element type in DRAM of a tensor of the graph.
 
     precision 4: float32; 2: bfloat16 (float16 for float16 tensors); 1: float8_e4m3fn.
     Integers and booleans keep their own type.

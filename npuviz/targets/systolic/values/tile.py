@@ -1,4 +1,4 @@
-"""Executes the instructions of one tile on arrays: what its entries hold, what it stores."""
+"""Executes the instructions of one tile on arrays: the contents of its entries, and its stores."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -20,7 +20,7 @@ _EXACT_DEPTH = (1 << 24) // (255 * 255)
 
 
 class TileProgram:
-    """The rows of a template, sorted by what they do; shared by all tiles of the template."""
+    """The rows of a template by kind of instruction; shared by all tiles of the template."""
 
     def __init__(self, rows: np.ndarray) -> None:
         opcode = rows[:, tk.CODE.op]
@@ -38,7 +38,7 @@ class TileProgram:
 
 
 def _stages(rows: list[list[int]]) -> list[list[list[int]]]:
-    """Compute instructions in program order: those of one product together, every other one alone."""
+    """Group compute instructions in program order: those of one product together, every other one alone."""
     found: list[list[list[int]]] = []
     for row in rows:
         is_same = (
@@ -66,7 +66,7 @@ class TileValues:
         self._staged_end: tuple[int, Contents] | None = None
 
     def program(self, tile: int) -> TileProgram:
-        """The template of a tile, decoded."""
+        """Return the decoded template of a tile."""
         row = self._tables.tiles[tile]
         key = int(row[tk.TILE.code]), int(row[tk.TILE.count])
         found = self._programs.get(key)
@@ -75,12 +75,13 @@ class TileValues:
         return found
 
     def loaded(self, tile: int, entry: int) -> np.ndarray | None:
-        """What the tile's MOVIN brings to an entry, or None if it loads no such entry."""
+        """Return what the tile's MOVIN brings to an entry, or None if it loads no such entry."""
         row = self.program(tile).load_of.get(entry)
         return None if row is None else self._load(tile, row)
 
     def contents(self, tile: int, gemms: int, vectors: int) -> Contents:
-        """All entries after that many GEMM-type and vector instructions of the tile retired."""
+        """Return all entries after `gemms` GEMM-type and `vectors` vector instructions of the tile
+        retired."""
         program = self.program(tile)
         found: Contents = {row[tk.CODE.dst]: self._load(tile, row) for row in program.loads}
         if program.is_staged:
@@ -103,7 +104,7 @@ class TileValues:
         return found
 
     def _apply(self, row: list[int], operand: Callable[[int], np.ndarray], found: Contents) -> None:
-        """One vector instruction."""
+        """Execute one vector instruction."""
         function = self._plan.functions[row[tk.CODE.aux]]
         first = operand(row[tk.CODE.src0])
         second = operand(row[tk.CODE.src1]) if row[tk.CODE.src1] else first
@@ -114,7 +115,7 @@ class TileValues:
         found[row[tk.CODE.dst]] = result
 
     def _run_stages(self, program: TileProgram, gemms: int, vectors: int, found: Contents) -> None:
-        """Products and vector instructions in program order, as far as they retired."""
+        """Execute products and vector instructions in program order, as far as they retired."""
         for stage in program.stages:
             if stage[0][tk.CODE.op] not in _GEMMS:
                 if vectors > 0:
@@ -132,7 +133,7 @@ class TileValues:
                 found[word] = result[block.row : block.row_end, block.column : block.column_end]
 
     def _before_staged(self, tile: int) -> Contents:
-        """Accumulator entries as the tiles before this one in its chain left them."""
+        """Return the accumulator entries as the tiles before this one in its chain left them."""
         tiles = self._tables.tiles
         if not tiles[tile, tk.TILE.accumulate]:
             return {}
@@ -169,7 +170,8 @@ class TileValues:
             self._chain_end = (tile, result)
 
     def _steps_done(self, program: TileProgram, product: Product, gemms: int) -> dict[int, int]:
-        """Steps of the product that each block has seen; a block may take several instructions a step."""
+        """Return the steps of the product that each block has seen; a block may take several instructions a
+        step."""
         destinations = program.gemm_destinations
         found: dict[int, int] = {}
         for word in product.blocks:
@@ -179,7 +181,8 @@ class TileValues:
         return found
 
     def _before(self, tile: int, product: Product) -> np.ndarray | None:
-        """Accumulated result of the tiles before this one in its chain, None at the start of a chain."""
+        """Return the accumulated result of the tiles before this one in its chain, None at the start of a
+        chain."""
         tiles = self._tables.tiles
         if not tiles[tile, tk.TILE.accumulate]:
             return None
@@ -233,12 +236,12 @@ def _cut(result: np.ndarray, product: Product, steps: dict[int, int], count: int
 
 
 def _wide(values: np.ndarray) -> np.ndarray:
-    """Contents as the vector unit sees them: float32, or the integer type."""
+    """Convert contents for the vector unit: to float32, integers stay as they are."""
     return values if values.dtype.kind in "iub" else widen(values)
 
 
 def _rows_of(flat: np.ndarray, storage: Storage, tile: np.ndarray, row: list[int]) -> np.ndarray:
-    """View (n0, n1, elements) of the rows that a MOVIN or MOVOUT of a tile names."""
+    """Return a view (n0, n1, elements) of the rows that a MOVIN or MOVOUT of a tile names."""
     item = storage.item_bytes
     start = (int(tile[tk.TILE.base + row[tk.CODE.base]]) + row[tk.CODE.offset] - storage.address) // item
     shape = (row[tk.CODE.n0], row[tk.CODE.n1], row[tk.CODE.len] // item)

@@ -12,7 +12,7 @@ from npuviz.targets.systolic.values.storage import widen
 
 @dataclass(frozen=True)
 class WindowView:
-    """How the entry of a window is read.
+    """The layout of a window in its entry.
 
     word        operand word of the entry
     axes        its axes (row, column, channel) in the order in which the entry holds them
@@ -32,7 +32,8 @@ class WindowView:
     out: tuple[int, int]
 
     def padded(self, contents: np.ndarray, fill: float = 0.0, zero: int = 0) -> np.ndarray:
-        """The window (rows, columns, channels) as float32 less the zero point, its padding filled in."""
+        """Return the window (rows, columns, channels) as float32 less the zero point, with its padding
+        filled."""
         loaded = contents.transpose(tuple(int(axis) for axis in np.argsort(self.axes)))
         if loaded.shape[:2] == self.span and not zero:
             return widen(loaded)
@@ -45,7 +46,8 @@ class WindowView:
         return whole
 
     def tap(self, padded: np.ndarray, row: int, column: int) -> np.ndarray:
-        """What kernel position (row, column) sees: (output rows, output columns, channels), a view."""
+        """Return the inputs of kernel position (row, column): (output rows, output columns, channels), a
+        view."""
         top, left = row * self.dilation[0], column * self.dilation[1]
         rows, columns = self.out
         return padded[
@@ -82,7 +84,7 @@ class WindowProduct:
         return len(self.weights) * -(-self.depth // self.step)
 
     def steps(self, load: Load) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Pairs (pixels x k, k x outputs): kernel rows, kernel columns, then channels."""
+        """Yield pairs (pixels x k, k x outputs) by kernel rows, kernel columns, then channels."""
         source_zero = zero_point(load, self.zero_words[0], self.source_zero)
         weight_zero = zero_point(load, self.zero_words[1], self.weight_zero)
         window = self.view.padded(load(self.view.word), zero=source_zero)

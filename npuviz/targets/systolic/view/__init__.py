@@ -1,1 +1,1 @@
-"""How people see the machine: description, floorplan, listing, probes, contents and reports."""
+"""Views of the machine: description, floorplan, listing, probes, contents and reports."""

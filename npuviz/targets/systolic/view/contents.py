@@ -35,19 +35,19 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What snapshots share: the values engine (None: no values) and the bytes written by hand."""
+    """Memory state of a snapshot: the values engine (None: no values) and the bytes written by hand."""
 
     values: ValueEngine | None
     patches: tuple[Patch, ...] = field(default=())
 
     def digest(self) -> str:
-        """Covers everything in the image."""
+        """Return a digest of everything in the image."""
         written = "".join(f"{p.memory}:{p.address}:{p.cycle}:{p.data.hex()};" for p in self.patches)
         return (self.values.digest() if self.values is not None else "") + written
 
 
 class Contents:
-    """Reads and writes memories of one machine. Values are computed when asked for, not before."""
+    """Reads and writes memories of one machine. Values are computed on request."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Contents:
         self._allocations = sorted(program.memory_map.allocations, key=lambda a: a.address)
 
     def still(self) -> "Contents":
-        """The same for a copy of the present state; regions made by one are known to the other."""
+        """Return the contents for a copy of the present state; both share the regions they make."""
         engine = self._engine.still()
         observer = Observer(engine, self._listing)
         made = Contents(engine, observer, self._program, self._description)
@@ -84,21 +84,21 @@ class Contents:
     # --- progress of the program -----------------------------------------------------------------------
 
     def tiles_done(self) -> np.ndarray:
-        """bool per tile: reported, so that its results are in DRAM."""
+        """Return a bool per tile: whether it was reported, so that its results are in DRAM."""
         s, count = self._engine.state, len(self._engine.tables.tiles)
         words = s[int(s[sk.CHIP.tile_done]) :][: (count + 31) // 32]
         bits = words[:, None] >> np.arange(32) & 1
         return bits.reshape(-1)[:count].astype(bool)
 
     def layers_done(self) -> np.ndarray:
-        """bool per layer: ended."""
+        """Return a bool per layer: whether it has ended."""
         s, count = self._engine.state, len(self._engine.tables.layers)
         return s[int(s[sk.CHIP.times]) :][: 2 * count].reshape(count, 2)[:, 1] >= 0
 
     # --- regions ---------------------------------------------------------------------------------------
 
     def regions(self, memory: int, image: Image) -> list[Region]:
-        """What a memory holds now, sorted by address."""
+        """Return the regions of a memory now, sorted by address."""
         if memory == self._dram:
             return self._dram_regions(image)
         found = [region for region, _ in self._sram_regions(memory, image)]
@@ -134,7 +134,7 @@ class Contents:
         return found
 
     def _sram_regions(self, memory: int, image: Image) -> Iterator[tuple[Region, tuple[int, int]]]:
-        """Regions of a scratchpad or accumulator, each with its (tile, operand word)."""
+        """Yield regions of a scratchpad or accumulator, each with its (tile, operand word)."""
         core, which = divmod(memory, sk.MEMORIES_PER_CORE)
         first = 0 if which == sk.MEMORY_SPAD else 2
         bank = self._memories[memory].bank_bytes
@@ -157,7 +157,7 @@ class Contents:
     def _known_region(
         self, memory: int, half: int, words: np.ndarray, operand: int, image: Image
     ) -> tuple[Region, int]:
-        """A region and its tile; made once, because most regions stay for many cycles."""
+        """Return a region and its tile; both are kept, because most regions stay for many cycles."""
         is_there = int(words[sk.ENTRY.valid]) <= int(self._engine.state[sk.CHIP.cycle])
         key = (memory, half, operand, words.tobytes(), is_there, image.values)
         found = self._regions.get(key)
@@ -196,7 +196,7 @@ class Contents:
     # --- bytes -----------------------------------------------------------------------------------------
 
     def read(self, memory: int, address: int, size_bytes: int, image: Image) -> bytes:
-        """Bytes now; 0 where nothing was written. Raises ValueError outside the memory."""
+        """Return the bytes now; 0 where nothing was written. Raises ValueError outside the memory."""
         self._require(memory, address, size_bytes)
         found = np.zeros(size_bytes, dtype=np.uint8)
         since: list[tuple[int, int, int]] = []
@@ -246,14 +246,14 @@ class Contents:
         return since
 
     def _retired(self, core: int, tile: int) -> tuple[int, int]:
-        """GEMM-type and vector instructions of a tile that have retired; all, once it has left."""
+        """Return the number of retired GEMM-type and vector instructions of a tile; all, once it has left."""
         for slot in self._observer.slots(core):
             if slot[sk.SLOT.tile] == tile:
                 return slot[sk.SLOT.gemms], slot[sk.SLOT.vectors]
         return ALL, ALL
 
     def write(self, memory: int, address: int, data: bytes, image: Image) -> Image:
-        """The image after writing bytes by hand. Raises ValueError outside the memory."""
+        """Return the image after writing bytes by hand. Raises ValueError outside the memory."""
         self._require(memory, address, len(data))
         cycle = int(self._engine.state[sk.CHIP.cycle])
         if memory == self._dram and image.values is not None:
@@ -274,7 +274,7 @@ class Contents:
             raise ValueError(f"{known.name}: bytes {address}..{address + size_bytes} of {known.size_bytes}")
 
     def memory_hazards(self, image: Image) -> Findings:
-        """What is wrong in what has run up to now."""
+        """Find memory hazards of the layers that have started."""
         if image.values is None:
             return Findings((), ("reads and writes: this program has no values",))
         s, count = self._engine.state, len(self._engine.tables.layers)
@@ -290,7 +290,7 @@ class Contents:
         return self._description.units[unit].name if unit >= 0 else ""
 
     def tensor(self, tensor: int, image: Image) -> np.ndarray | None:
-        """Values of a tensor as far as they are in DRAM, or None without values."""
+        """Return the values of a tensor as far as they are in DRAM, or None without values."""
         if image.values is None or not 0 <= tensor < len(self._program.graph.tensors):
             return None
         if self._program.graph.tensors[tensor].dtype in ("string", "opaque"):
@@ -299,7 +299,7 @@ class Contents:
 
 
 def _apply(found: np.ndarray, address: int, patch: Patch, since: list[tuple[int, int, int]]) -> None:
-    """Lay a patch over bytes, except where a region created later has replaced it."""
+    """Write a patch over bytes, except where a region created later has replaced it."""
     data = np.frombuffer(patch.data, dtype=np.uint8)
     keep = np.ones(len(data), dtype=bool)
     for start, end, created in since:

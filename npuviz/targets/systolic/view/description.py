@@ -1,4 +1,4 @@
-"""Describes a systolic machine to everybody above: units, memories, queues, tracks, floorplan, probes."""
+"""Describes a systolic machine: units, memories, queues, tracks, floorplan, probes."""
 
 from npuviz.sim.description import ClockDomain, Link, MachineDescription, Memory, Queue, Unit
 from npuviz.sim.dram.view import BUFFERS
@@ -35,17 +35,17 @@ _KIND_DOCS = {
 
 
 def host_unit(spec: SystolicSpec) -> int:
-    """Unit id of the Host."""
+    """Return the unit id of the Host."""
     return spec.num_cores * UNITS_PER_CORE
 
 
 def dram_memory(spec: SystolicSpec) -> int:
-    """Memory id of the DRAM."""
+    """Return the memory id of the DRAM."""
     return spec.num_cores * sk.MEMORIES_PER_CORE
 
 
 def unit_ids(spec: SystolicSpec) -> dict[tuple[int, str], int]:
-    """(core, kind) -> unit id, as SystolicListing wants it."""
+    """Return unit ids by (core, kind), as SystolicListing takes them."""
     found = {
         (core, kind): core * UNITS_PER_CORE + index
         for core in range(spec.num_cores)
@@ -56,7 +56,7 @@ def unit_ids(spec: SystolicSpec) -> dict[tuple[int, str], int]:
 
 
 def memory_ids(spec: SystolicSpec) -> dict[tuple[int, str], int]:
-    """(core, name) -> memory id, as SystolicListing wants it."""
+    """Return memory ids by (core, name), as SystolicListing takes them."""
     found: dict[tuple[int, str], int] = {}
     for core in range(spec.num_cores):
         found[(core, "SPAD")] = core * sk.MEMORIES_PER_CORE + sk.MEMORY_SPAD
@@ -66,7 +66,7 @@ def memory_ids(spec: SystolicSpec) -> dict[tuple[int, str], int]:
 
 
 def describe(spec: SystolicSpec, dram_bytes: int) -> MachineDescription:
-    """The description of a machine whose programs use `dram_bytes` of DRAM at most."""
+    """Describe a machine whose programs use `dram_bytes` of DRAM at most."""
     cores = spec.cores
     clocks = (
         ClockDomain("core", 1e12 / spec.core_period_ps),

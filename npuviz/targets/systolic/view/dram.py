@@ -1,4 +1,4 @@
-"""The DRAM of a machine as people see it, whichever model it is: probes, queues, states of channels."""
+"""Probes, queues and channel states of a machine's DRAM, for both of its models."""
 
 from typing import Any
 
@@ -25,12 +25,12 @@ class DramObserver:
         self.view = None if layout is None else CommandView(layout, engine.shape.at["dram"])
 
     def simple_channel(self, index: int) -> Any:
-        """Row of a channel of the simple DRAM."""
+        """Return row of a channel of the simple DRAM."""
         dram = dk.SIMPLE_DRAM(self._engine.state, self._engine.state[sk.CHIP.dram])
         return dk.SIMPLE_CHANNEL(dram, dk.SIMPLE_DRAM.num_words, index)
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
-        """Requests of buffer `queue` % 2 of channel `queue` // 2, oldest first."""
+        """Return the requests of buffer `queue` % 2 of channel `queue` // 2, oldest first."""
         assert self.view is not None
         channel, buffer = divmod(queue, 2)
         return [self._entry(request) for request in self.view.held(self._engine.state, channel, buffer)]
@@ -45,7 +45,7 @@ class DramObserver:
         return QueueEntry(f"read {place}", index, int(self._listing.nodes_of(np.array([index]))[0]))
 
     def unit_states(self, first_unit: int) -> list[UnitState]:
-        """What every channel does now."""
+        """Return the present state of every channel."""
         s = self._engine.state
         found: list[UnitState] = []
         for channel in range(self._engine.spec.config.dram_channels):
@@ -61,7 +61,7 @@ class DramObserver:
         return found
 
     def totals(self) -> dict[str, int]:
-        """Counters of the whole run; none of the simple DRAM."""
+        """Return the counters of the whole run; {} for the simple DRAM."""
         if self.view is None:
             return {}
         s = self._engine.state
@@ -70,7 +70,7 @@ class DramObserver:
         return {**found, "dram_commands": sum(self.view.commands(s).values())}
 
     def peaks(self) -> list[tuple[str, int, int]]:
-        """(queue, most entries, capacity) of the channels' buffers; none of the simple DRAM."""
+        """Return (queue, most entries, capacity) of the channels' buffers; [] for the simple DRAM."""
         layout = self._engine.shape.dram
         if self.view is None or layout is None:
             return []

@@ -1,4 +1,4 @@
-"""Where the boxes of a systolic chip stand in the floorplan drawing, for any number of cores."""
+"""Places the boxes of a systolic chip in the floorplan drawing, for any number of cores."""
 
 import math
 
@@ -14,7 +14,7 @@ _DRAM_HEIGHT = 5.0
 
 
 def make_floorplan(spec: SystolicSpec) -> tuple[Box, ...]:
-    """Cores in a grid, the network below them, DRAM channels at the bottom, the Host at the side."""
+    """Arrange cores in a grid, the network below them, DRAM channels at the bottom, the Host at the side."""
     columns = max(1, math.ceil(math.sqrt(spec.num_cores)))
     rows = math.ceil(spec.num_cores / columns)
     width = columns * (_CORE_WIDTH + _GAP) - _GAP

@@ -1,4 +1,4 @@
-"""How much work the program gives each layer, whatever the time it takes: from the tables, once."""
+"""Counts the work of each layer of a program from its tables, independent of time."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ class LayerCounts:
 
 
 def layer_counts(tables: SystolicTables, precision: int) -> LayerCounts:
-    """The work of every layer of a program."""
+    """Count the work of every layer of a program."""
     code = tables.code
     kind = UNIT_KIND_OF[code[:, tk.CODE.op]]
     moved = code[:, tk.CODE.n0] * code[:, tk.CODE.n1] * code[:, tk.CODE.len]
@@ -47,7 +47,7 @@ def layer_counts(tables: SystolicTables, precision: int) -> LayerCounts:
 
 
 def _per_layer(tables: SystolicTables, per_row: np.ndarray) -> np.ndarray:
-    """Sum of a quantity of CODE rows over the tiles of each layer."""
+    """Sum a quantity of CODE rows over the tiles of each layer."""
     before = np.concatenate(([0], np.cumsum(per_row)))
     first = tables.tiles[:, tk.TILE.code]
     per_tile = before[first + tables.tiles[:, tk.TILE.count]] - before[first]

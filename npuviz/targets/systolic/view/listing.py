@@ -1,4 +1,4 @@
-"""The instructions of a systolic program, decoded from its tables when somebody asks.
+"""The instructions of a systolic program, decoded from its tables on request.
 
 Instruction indices run over the tiles in table order, then one per Host layer.
 """
@@ -47,7 +47,7 @@ class SystolicListing:
         return self._num_tiled + len(self._host_layers)
 
     def _locate(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(tile, code row, is host) of indices; tile and row are 0 where is host or out of range."""
+        """Return (tile, code row, is host) of indices; tile and row are 0 where is host or out of range."""
         index = np.asarray(indices, dtype=np.int64)
         outside = (index < 0) | (index >= self._num_tiled)
         if not len(self._first):
@@ -59,11 +59,11 @@ class SystolicListing:
         return tile, row, outside
 
     def nodes_of(self, indices: np.ndarray) -> np.ndarray:
-        """Graph node ids (int32, -1 none) of instruction indices, same shape."""
+        """Return the graph node ids (int32, -1 none) of instruction indices, same shape."""
         return self._per_layer(indices, self._tables.layers[:, tk.LAYER.node]).astype(np.int32)
 
     def tiles_of(self, indices: np.ndarray) -> np.ndarray:
-        """Tile numbers (int64, -1 for Host instructions) of instruction indices, same shape."""
+        """Return the tile numbers (int64, -1 for Host instructions) of instruction indices, same shape."""
         tile, _, outside = self._locate(indices)
         return np.where(outside, -1, tile)
 
@@ -78,7 +78,7 @@ class SystolicListing:
         return found
 
     def units_of(self, indices: np.ndarray) -> np.ndarray:
-        """Unit ids (int32, -1 none) of instruction indices, same shape."""
+        """Return the unit ids (int32, -1 none) of instruction indices, same shape."""
         index = np.asarray(indices, dtype=np.int64)
         tile, row, outside = self._locate(index)
         found = np.full(index.shape, -1, dtype=np.int32)
@@ -89,7 +89,8 @@ class SystolicListing:
         return found
 
     def destinations_of(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First written operand: (address int64, size_bytes int64, tensor int32), same shape each.
+        """Return the first written operands: (address int64, size_bytes int64, tensor int32), same shape
+        each.
 
         A store writes DRAM: its first byte address and the bytes from there to its last one. Anything
         else writes an entry: its address inside the half and its size. Host: (0, 0, -1).
@@ -114,13 +115,13 @@ class SystolicListing:
         return address, size, tensor
 
     def _entry_rows(self, layers: np.ndarray, operands: np.ndarray) -> np.ndarray:
-        """ENTRIES rows of operand words; 0 where the operand is none."""
+        """Return the ENTRIES rows of operand words; 0 where the operand is none."""
         table = self._tables.layers[layers]
         number = np.where(operands < 0, table[:, tk.LAYER.spad_entries] - operands - 1, operands - 1)
         return np.where(operands == 0, 0, table[:, tk.LAYER.entry] + number)
 
     def ranges_of_node(self, node: int) -> list[tuple[int, int]]:
-        """Half-open instruction ranges of a graph node, rising."""
+        """Return the half-open instruction ranges of a graph node, rising."""
         layers, tiles = self._tables.layers, self._tables.tiles
         found: list[tuple[int, int]] = []
         for layer in np.flatnonzero(layers[:, tk.LAYER.node] == node):
@@ -138,7 +139,7 @@ class SystolicListing:
         return sorted(found)
 
     def ranges_of_unit(self, unit: int) -> list[tuple[int, int]]:
-        """Half-open ranges of the instructions that a unit executes, rising."""
+        """Return the half-open ranges of the instructions that a unit executes, rising."""
         if unit not in self._ranges:
             self._ranges[unit] = self._find_ranges(unit)
         return self._ranges[unit]
@@ -210,7 +211,8 @@ class SystolicListing:
         return (Operand(memory, address, size or largest, tensor),)
 
     def _dram(self, tile: int, code: list[int]) -> Operand:
-        """The DRAM range a move touches, from the first byte of its first row to the end of its last."""
+        """Return the DRAM range that a move touches, from the first byte of its first row to the end of its
+        last."""
         base = int(self._tables.tiles[tile, tk.TILE.base + code[tk.CODE.base]])
         span = (code[tk.CODE.n0] - 1) * code[tk.CODE.s0] + (code[tk.CODE.n1] - 1) * code[tk.CODE.s1]
         memory = self._memories.get((-1, "DRAM"), -1)

@@ -1,4 +1,4 @@
-"""What the state says, in the words of the machine contract: queues, units, activities, totals."""
+"""Reads a state in the terms of the machine contract: queues, units, activities, totals."""
 
 from dataclasses import dataclass
 
@@ -45,18 +45,18 @@ class Observer:
         return self._engine.state
 
     def core(self, index: int) -> np.ndarray:
-        """Words of a core (a view)."""
+        """Return the words of a core (a view)."""
         words = int(self._s[sk.CHIP.core_words])
         start = int(self._s[sk.CHIP.cores]) + index * words
         return self._s[start : start + words]
 
     def slot(self, core: int, index: int) -> Slot:
-        """A slot of a core, resident or not."""
+        """Return a slot of a core, resident or not."""
         start = sk.CORE.slot + index * sk.SLOT.num_words
         return Slot(self.core(core)[start : start + sk.SLOT.num_words])
 
     def slots(self, core: int) -> list[Slot]:
-        """Resident tiles in order of arrival."""
+        """Return the resident tiles in order of arrival."""
         k = self.core(core)
         return [self.slot(core, int(k[sk.CORE.order + i])) for i in range(int(k[sk.CORE.tiles]))]
 
@@ -73,7 +73,7 @@ class Observer:
         return found
 
     def _node(self, index: int) -> int:
-        """Graph node of an instruction, which never changes."""
+        """Return the graph node of an instruction, which never changes."""
         found = self._nodes.get(index)
         if found is None:
             if len(self._nodes) >= _KEPT_ENTRIES:
@@ -84,7 +84,7 @@ class Observer:
     # --- queues ------------------------------------------------------------------------------------
 
     def queue_length(self, core: int, queue: int) -> int:
-        """Entries of a queue now."""
+        """Return the number of entries of a queue now."""
         k = self.core(core)
         if queue == sk.QUEUE_VEC:
             return int(k[sk.CORE.vec] >= 0)
@@ -97,7 +97,7 @@ class Observer:
         return int(k[word])
 
     def queue_entries(self, queue: int) -> list[QueueEntry]:
-        """Entries of a queue (id of the description) now, head first."""
+        """Return the entries of a queue (id of the description) now, head first."""
         first = self._engine.spec.num_cores * sk.QUEUES_PER_CORE
         if queue >= first:
             return self.dram.queue_entries(queue - first)
@@ -115,14 +115,15 @@ class Observer:
         return [self._entry(code, core, slot) for code, slot in pairs]
 
     def gemm_ring(self, core: int) -> list[list[int]]:
-        """Entries of the GEMM pipeline, head first: the words of a GEMM row each."""
+        """Return the entries of the GEMM pipeline, head first: the words of a GEMM row each."""
         k = self.core(core)
         height, head, count = int(k[sk.CORE.height]), int(k[sk.CORE.gemm_head]), int(k[sk.CORE.gemm_count])
         ring = k[int(k[sk.CORE.ring]) :][: height * sk.GEMM.num_words].reshape(height, sk.GEMM.num_words)
         return ring[(head + np.arange(count)) % height].tolist()
 
     def bursts(self, core: int, limit: int = 1 << 62) -> list[list[int]]:
-        """Bursts of the request list, head first, at most `limit`: the words of a BURST row each."""
+        """Return the bursts of the request list, head first, at most `limit`: the words of a BURST row
+        each."""
         k, s = self.core(core), self._s
         capacity = int(s[sk.CHIP.burst_capacity])
         start = int(s[sk.CHIP.bursts]) + core * capacity * sk.BURST.num_words
@@ -134,7 +135,7 @@ class Observer:
     # --- what is under way ---------------------------------------------------------------------------
 
     def activities(self) -> list[Activity]:
-        """Intervals that the trace does not hold yet."""
+        """Return the intervals that the trace does not hold yet."""
         s, found = self._s, list[Activity]()
         cycle = int(s[sk.CHIP.cycle])
         if int(s[sk.CHIP.status]) == sk.STATUS_FINISHED:
@@ -154,7 +155,7 @@ class Observer:
         return found
 
     def running_layers(self) -> list[tuple[int, int]]:
-        """(lane of the operator tracks, layer) of every layer under way that has a lane."""
+        """Return (lane of the operator tracks, layer) of every running layer that has a lane."""
         s = self._s
         schedule = int(s[sk.CHIP.sched])
         if schedule == 0:
@@ -164,7 +165,7 @@ class Observer:
         return [(lane, layer) for lane, layer in enumerate(layers) if layer >= 0]
 
     def host_layer(self) -> int:
-        """The layer on the Host unit, -1 if it is idle."""
+        """Return the layer on the Host unit, -1 if it is idle."""
         s = self._s
         if int(s[sk.CHIP.host_until]) < 0:
             return -1
@@ -172,7 +173,7 @@ class Observer:
         return int(s[sk.CHIP.layer] if schedule == 0 else s[schedule + sk.SCHEDULER.host_layer])
 
     def layer_start(self, layer: int) -> int:
-        """Cycle in which a layer started, -1 if it has not."""
+        """Return the cycle in which a layer started, -1 if it has not."""
         return int(self._s[int(self._s[sk.CHIP.times]) + 2 * layer])
 
     def _core_activities(self, core: int, cycle: int) -> list[Activity]:
@@ -199,7 +200,7 @@ class Observer:
         return found
 
     def _transfer(self, core: int) -> tuple[int, int] | None:
-        """LD or ST and the start of what it transfers now, None if no request of it was made yet."""
+        """Return LD or ST and the start of its present transfer, None if no request of it was made yet."""
         k = self.core(core)
         if int(k[sk.CORE.request]) < 0 or int(k[sk.CORE.burst_count]) <= 0:
             return None
@@ -208,7 +209,8 @@ class Observer:
         return LD if is_load else ST, max(int(k[sk.CORE.burst_start]), last)
 
     def _occupations(self, core: int, row: list[int]) -> list[tuple[int, int, int]]:
-        """(kind, start, end) on EX until an entry of the GEMM pipeline has entered: waits, weights, rows."""
+        """Return (kind, start, end) on EX until an entry of the GEMM pipeline has entered: waits, weights,
+        rows."""
         k = self.core(core)
         drain = int(k[sk.CORE.height]) + int(k[sk.CORE.width]) - 2
         if int(k[sk.CORE.dataflow]) == sk.DATAFLOW_OUTPUTS:
@@ -231,11 +233,11 @@ class Observer:
         return Activity(track, start, end, kind, self._node(index), index)
 
     def layer_node(self, layer: int) -> int:
-        """Graph node of a layer, -1 if none."""
+        """Return the graph node of a layer, -1 if none."""
         return int(self._engine.tables.layers[layer, tk.LAYER.node])
 
     def layer_first(self, layer: int) -> int:
-        """First instruction of a layer, -1 if it has none."""
+        """Return the first instruction of a layer, -1 if it has none."""
         row = self._engine.tables.layers[layer]
         if row[tk.LAYER.host_cycles] > 0:
             return int(row[tk.LAYER.instruction])
@@ -245,7 +247,7 @@ class Observer:
     # --- units ---------------------------------------------------------------------------------------
 
     def unit_states(self) -> list[UnitState]:
-        """What every unit does now, by unit id."""
+        """Return the present state of every unit, by unit id."""
         found: list[UnitState] = []
         running = {activity.track: activity for activity in self.activities()}
         for core in range(self._engine.spec.num_cores):
@@ -284,7 +286,8 @@ class Observer:
         return found
 
     def _waiting_array(self, core: int, k: np.ndarray, unit: int, held: int) -> UnitState:
-        """Why the array does nothing: no tile, operands on their way, or the order of issue."""
+        """Return the state of an idle array with its reason: no tile, operands on their way, or the order of
+        issue."""
         if not int(k[sk.CORE.tiles]):
             return UnitState(unit + EX, "no tile", "wait-empty", "no tile is resident on this core")
         if held < 0:
@@ -305,12 +308,12 @@ class Observer:
         return UnitState(unit + EX, "waiting for issue", "wait-dependency", "", held)
 
     def entry_words(self, core: int, half: int, index: int) -> np.ndarray:
-        """Words of entry `index` of a half (0, 1 scratchpad; 2, 3 accumulator)."""
+        """Return the words of entry `index` of a half (0, 1 scratchpad; 2, 3 accumulator)."""
         start = int(self.core(core)[sk.CORE.entries + half]) + index * sk.ENTRY.num_words
         return self._s[start : start + sk.ENTRY.num_words]
 
     def is_valid(self, core: int, slot: Slot, operand: int, cycle: int) -> bool:
-        """Whether an operand of a resident tile is complete."""
+        """Return whether an operand of a resident tile is complete."""
         half = slot[sk.SLOT.spad] if operand > 0 else 2 + slot[sk.SLOT.acc]
         entry = self.entry_words(core, half, abs(operand) - 1)
         return int(entry[sk.ENTRY.left]) == 0 and int(entry[sk.ENTRY.valid]) <= cycle
@@ -318,7 +321,7 @@ class Observer:
     # --- program counters ----------------------------------------------------------------------------
 
     def next_instructions(self) -> dict[int, int]:
-        """Unit id -> instruction it will take next."""
+        """Return the instruction that each unit takes next, by unit id."""
         found: dict[int, int] = {}
         for core in range(self._engine.spec.num_cores):
             for number, index in self._next_of_core(core).items():
@@ -329,7 +332,8 @@ class Observer:
         return found
 
     def _next_of_core(self, core: int) -> dict[int, int]:
-        """LD, EX, VEC, ST -> instruction held in its queue, or the next one of a resident tile."""
+        """Return for LD, EX, VEC, ST the instruction held in its queue, or the next one of a resident
+        tile."""
         k = self.core(core)
         found: dict[int, int] = {}
         queued = [(LD, sk.CORE.loads, sk.CORE.load_ring), (ST, sk.CORE.stores, sk.CORE.store_ring)]
@@ -349,7 +353,7 @@ class Observer:
     # --- totals --------------------------------------------------------------------------------------
 
     def summary(self) -> RunSummary:
-        """Totals so far."""
+        """Return the totals so far."""
         s, spec = self._s, self._engine.spec
         units: list[tuple[str, int, int]] = []
         queues: list[tuple[str, int, int]] = []
@@ -380,7 +384,8 @@ class Observer:
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
 
     def _times(self, core: int) -> dict[int, tuple[int, int]]:
-        """LD, EX, VEC, ST -> busy and waiting cycles up to now, of what is under way the part before now."""
+        """Return busy and waiting cycles of LD, EX, VEC, ST up to now; of running instructions, the part
+        before now."""
         k, cycle = self.core(core), int(self._s[sk.CHIP.cycle])
         found = {
             LD: [int(k[sk.CORE.load_busy]) - max(0, int(k[sk.CORE.load_end]) - cycle), 0],

@@ -58,7 +58,7 @@ _BANKS = (
 
 
 def make_probes(engine: Engine, observer: Observer) -> ProbeTable:
-    """Queues and memories of every core, the scheduler, the network, the DRAM, and totals."""
+    """Make probes of queues and memories of every core, the scheduler, the network, the DRAM, and totals."""
     found = ProbeTable("latencies of Core[...].VEC, DRAM.clock, and DRAM.latency of the simple DRAM")
     for core in range(engine.spec.num_cores):
         _add_core(found, observer, core)

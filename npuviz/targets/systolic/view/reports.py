@@ -1,4 +1,4 @@
-"""The run so far in tables: latency by request, roofline by operator, energy by part."""
+"""Tables about a run so far: latency by request, roofline by operator, energy by part."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ VECTOR_ITEM = 4
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """What the chip can do at most in a core cycle.
+    """The peak rates of the chip per core cycle.
 
     operations  of all PEs, a MAC being two; vector  elements of all vector lanes; num_bytes  to and from DRAM
     """
@@ -36,7 +36,7 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRoof:
-    """An operator that has ended, all its layers together.
+    """The work and cycles of an operator that has ended, all its layers together.
 
     cycles    from its start until the last of its bytes has crossed to or from DRAM
     products  operations of the array, two for each multiply-accumulate
@@ -53,11 +53,11 @@ class OperatorRoof:
 
     @property
     def operations(self) -> float:
-        """All it computes."""
+        """Operations of the array and the vector unit."""
         return self.products + self.vector
 
     def least_cycles(self, roof: Roof) -> dict[str, float]:
-        """Cycles that array, vector lanes and DRAM need at least, each at its best."""
+        """Return the cycles that array, vector lanes and DRAM need at least, each at its peak rate."""
         return {
             "compute": self.products / roof.operations,
             "vector": self.vector / roof.vector,
@@ -65,12 +65,12 @@ class OperatorRoof:
         }
 
     def share(self, roof: Roof) -> float:
-        """How near it came to the lowest of its roofs, 0..1."""
+        """Return the share of its lowest roof that the work reached, 0..1."""
         return max(self.least_cycles(roof).values()) / self.cycles
 
 
 def roof_of(spec: SystolicSpec) -> Roof:
-    """The roofs of a machine: all PEs and vector lanes busy, and every channel at its best."""
+    """Return the roofs of a machine: all PEs and vector lanes busy, and every channel at its best."""
     config = spec.config
     pace = min(config.dram_freq, config.icnt_freq) / config.core_freq
     macs = sum(core.core_height * core.core_width for core in spec.cores)
@@ -94,24 +94,25 @@ class Reports:
         return self._counted
 
     def times(self) -> np.ndarray:
-        """(layers, 2) int64: start and end cycle of every layer, -1 while unknown (a view)."""
+        """Return (layers, 2) int64: start and end cycle of every layer, -1 while unknown (a view)."""
         s, count = self._engine.state, len(self._engine.tables.layers)
         return s[int(s[sk.CHIP.times]) :][: 2 * count].reshape(count, 2)
 
     def traffic(self) -> np.ndarray:
-        """(layers, 3) int64: read and write requests of every layer, end of its last write (a view)."""
+        """Return (layers, 3) int64: read and write requests of every layer, end of its last write (a
+        view)."""
         s, count, width = self._engine.state, len(self._engine.tables.layers), sk.TRAFFIC.num_words
         return s[int(s[sk.CHIP.traffic]) :][: width * count].reshape(count, width)
 
     def tables(self) -> tuple[DetailTable, ...]:
-        """All tables about what has finished up to now."""
+        """Return all tables about what has finished up to now."""
         made = (self.latency(), self.roofline(), self.energy())
         return tuple(table for table in made if table.rows)
 
     # --- requests ----------------------------------------------------------------------------------
 
     def launch_span(self, launch: int) -> tuple[int, int]:
-        """(start, end) cycle of a launch, -1 while unknown."""
+        """Return the (start, end) cycle of a launch, -1 while unknown."""
         row = self._engine.tables.launches[launch]
         first, count = int(row[tk.LAUNCH.first_layer]), int(row[tk.LAUNCH.num_layers])
         times = self.times()[first : first + count]
@@ -120,7 +121,7 @@ class Reports:
         return start, (int(times[:, 1].max()) if (times[:, 1] >= 0).all() else -1)
 
     def latency(self) -> DetailTable:
-        """One row a request: when it came, began, gave its first result, ended."""
+        """Return one row per request: arrival, start, first result, end."""
         speaks = any(request.prompt for request in self._requests)
         columns = ["Request", "Arrival", "Start", *(["First token"] if speaks else []), "End", "Latency"]
         columns += ["Latency us", *(["Tokens", "Cycles a token"] if speaks else [])]
@@ -145,7 +146,7 @@ class Reports:
     # --- roofline ----------------------------------------------------------------------------------
 
     def roofs(self) -> list[OperatorRoof]:
-        """How near each operator that has ended came to its roof."""
+        """Return how near each operator that has ended came to its roof."""
         times, traffic = self.times(), self.traffic()
         layers, counts = self._engine.tables.layers, self._counts
         size = self._engine.spec.req_size
@@ -164,7 +165,7 @@ class Reports:
         return found
 
     def roofline(self) -> DetailTable:
-        """One row an operator that has ended: work, traffic, and how near it came to its roof."""
+        """Return one row per operator that has ended: work, traffic, and how near it came to its roof."""
         roof = roof_of(self._engine.spec)
         rows = [_roof_row(each, roof) for each in self.roofs()]
         columns = ("Operator", "Type", "Cycles", "Operations", "DRAM bytes", "Op/byte", "Op/cycle")
@@ -179,7 +180,8 @@ class Reports:
         return self._engine.tables.layer_names[layer], ""
 
     def peaks(self) -> list[Peak]:
-        """What operators and the whole run used of array, vector lanes and DRAM, and that no byte is lost."""
+        """Return the use of array, vector lanes and DRAM by operators and the whole run, and a check that no
+        byte is lost."""
         roof, s = roof_of(self._engine.spec), self._engine.state
         found: list[Peak] = []
         for each in self.roofs():
@@ -196,7 +198,8 @@ class Reports:
     # --- energy ------------------------------------------------------------------------------------
 
     def energy(self) -> DetailTable:
-        """One row a part of the chip: events of the layers that have ended, energy an event, sum."""
+        """Return one row per part of the chip: events of the layers that have ended, energy per event,
+        sum."""
         spec, s, counts = self._engine.spec, self._engine.state, self._counts
         done = self.times()[:, 1] >= 0
         if not done.any():
@@ -243,7 +246,7 @@ def _roof_row(found: OperatorRoof, roof: Roof) -> tuple[str, ...]:
 
 
 def _covered(start: np.ndarray, end: np.ndarray) -> int:
-    """Cycles that at least one of these ranges covers."""
+    """Count the cycles that at least one of these ranges covers."""
     order = np.argsort(start, kind="stable")
     start, end = start[order], end[order]
     before = np.concatenate((start[:1], np.maximum.accumulate(end)[:-1]))
@@ -251,7 +254,8 @@ def _covered(start: np.ndarray, end: np.ndarray) -> int:
 
 
 def _by_node(nodes: np.ndarray, chosen: np.ndarray) -> dict[int, np.ndarray]:
-    """Layers of each graph node among the chosen ones, in order of their first; layers of none apart."""
+    """Group the chosen layers by graph node, in order of their first layers; layers without a node are
+    separate."""
     keys = np.where(nodes >= 0, nodes, -1 - np.arange(len(nodes)))
     found: dict[int, list[int]] = {}
     for layer in np.flatnonzero(chosen).tolist():

@@ -1,1 +1,2 @@
-"""Language models in iterations: who is served when, what fits, and each iteration's layers in true mode."""
+"""Language models in iterations: admission of requests, memory check, and layers of iterations in true
+mode."""

@@ -1,4 +1,4 @@
-"""Which requests of a trace run together: the request schedulers `simple` and `iter`.
+"""The request schedulers `simple` and `iter`, which choose the requests of a trace that run together.
 
 Ref: systolic.md section 14. Ticks are core cycles; the scheduler's own count is one ahead of the tick. An
 iteration is formed in the tick after the one in which the iteration before it ended. `simple` admits when
@@ -19,9 +19,9 @@ class Request:
     """A request in flight.
 
     length      tokens in its KV cache
-    caches      K and V cache of each layer: addresses, or whatever the writer needs
-    iterations  those it took part in
-    is_exact    count the prompt as it is; ONNXim counts one token more (flaw F22)
+    caches      K and V cache of each layer: addresses, or other data of the writer
+    iterations  numbers of the iterations that have served it
+    is_exact    whether the prompt is counted exactly; ONNXim counts one token more (flaw F22)
     """
 
     number: int
@@ -64,7 +64,7 @@ class Admission:
     """The queue of a trace and the requests in flight.
 
     max_batch  0: no limit
-    is_exact   `iter` keeps to max_batch; ONNXim lets one more in (flaw F22)
+    is_exact   whether `iter` keeps to max_batch; ONNXim admits one request more (flaw F22)
     """
 
     def __init__(self, trace: Sequence[TraceRow], scheduler: str, max_batch: int, is_exact: bool) -> None:

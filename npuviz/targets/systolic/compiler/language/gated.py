@@ -1,4 +1,4 @@
-"""The gated feed-forward's middle: activation of one half of a row times the other half."""
+"""Gated activation of a feed-forward block: activation of one half of a row times the other half."""
 
 from npuviz.onnx.errors import CannotLower
 from npuviz.program.graph import Node

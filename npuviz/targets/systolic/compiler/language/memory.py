@@ -1,4 +1,4 @@
-"""What a language model needs of DRAM, and how long an iteration takes at least."""
+"""The DRAM that a language model needs, and the least cycles of an iteration."""
 
 from collections.abc import Sequence
 from math import prod
@@ -13,7 +13,7 @@ from npuviz.targets.systolic.spec import SystolicSpec
 
 
 class LanguageMemory:
-    """The memory check of language mode (Ref: systolic.md section 14); `notes`: what was only warned of."""
+    """The memory check of language mode (Ref: systolic.md section 14); `notes`: warnings."""
 
     def __init__(
         self, entry: ModelEntry, model: LanguageModel, sizes: LanguageSizes, spec: SystolicSpec

@@ -1,4 +1,4 @@
-"""Turns a request trace into launches, one per iteration, for whoever writes iterations.
+"""Turns a request trace into launches, one per iteration; an `IterationWriter` writes their layers.
 
 Which requests share an iteration can depend on how long the iterations before it take. Where it does, the
 program so far is run once ahead, at load (`rehearsal`), so that the finished program is fixed.

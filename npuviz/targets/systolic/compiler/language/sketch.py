@@ -16,15 +16,16 @@ Step = tuple[str, str, tuple[str, ...], int]
 """Name inside its layer, operator, names of its inputs, and features of its output."""
 
 Steps = Callable[[str, str, LanguageModel, LanguageSizes], Sequence[Step]]
-"""From the prefix of a layer's names and the name of its input to what the layer does, in order."""
+"""Returns the steps of a layer in order, from the prefix of its names, the name of its input, and the
+sizes."""
 
 ACTIVATIONS = {"relu": "Relu", "gelu": "Gelu", "swish": "Silu"}
-"""Activation of a model file -> the name of the operator that is it."""
+"""Activation of a model file -> ONNX operator."""
 
 
 @dataclass
 class GraphSketch:
-    """Collects nodes and tensors; `tensors` and `nodes` give ids by name."""
+    """Collects nodes and tensors; `tensors` and `nodes` map names to ids."""
 
     precision: int
     tensors: dict[str, int] = field(default_factory=dict[str, int])

@@ -1,1 +1,1 @@
-"""How each operator becomes layers of tiles in true mode; `families` is the one list."""
+"""Lowerings of operators to layers of tiles in true mode; `families` lists them all."""

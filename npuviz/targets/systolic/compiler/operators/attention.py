@@ -59,7 +59,7 @@ def lower_multi_head_attention(lowering: Lowering, node: Node) -> None:
 
 
 Shaped = tuple[HeadsOperand, tuple[int, int, int, int]]
-"""A tensor as heads, and its (batch, heads, rows, features)."""
+"""A tensor as heads, and its shape (batch, heads, rows, features)."""
 
 
 def _heads(lowering: Lowering, tensor: int, heads: int) -> Shaped:

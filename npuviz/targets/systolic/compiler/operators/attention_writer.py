@@ -27,7 +27,7 @@ from npuviz.targets.systolic.values.matrix import MatrixProduct
 from npuviz.targets.systolic.values.plan import Apply, Block
 
 QUERY, KEY, VALUE, OUT, MASK = range(5)
-"""Which base address of a tile is which operand's."""
+"""Positions of the operands' base addresses in a tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class HeadsOperand:
 
 @dataclass(frozen=True)
 class AttentionProblem:
-    """What is computed: softmax(scale * Q K^T + mask) V, head by head.
+    """One attention: softmax(scale * Q K^T + mask) V, head by head.
 
     mask    added to the scores, None: none
     causal  a query of row i sees the keys up to i + causal; None: all keys

@@ -154,7 +154,7 @@ def _run(extents: Sequence[int], split: int, chunk: int) -> int:
 
 @dataclass
 class Chunk:
-    """The tile template being written: entries by name, shapes of what is in them.
+    """The tile template being written: its entries and their shapes.
 
     words   operand words of the loaded operands, in order
     shape   shape of the output part: (range of the split axis, inner axes ...)

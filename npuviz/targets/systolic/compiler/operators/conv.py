@@ -31,7 +31,7 @@ from npuviz.targets.systolic.kernels import program_records as tk
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Which inputs of a node are which; -1 where absent."""
+    """Tensor ids of a node's inputs by role; -1 where absent."""
 
     source: int
     weights: int

@@ -29,7 +29,7 @@ from npuviz.targets.systolic.values.plan import Apply, Block
 from npuviz.targets.systolic.values.window import WindowProduct, WindowView
 
 WINDOW, WEIGHTS, OUT, RESIDUAL, VECTORS = 0, 1, 2, 3, 4
-"""Which base address of a tile is which operand's; vectors follow each other."""
+"""Positions of the operands' base addresses in a tile; those of vectors follow each other."""
 
 Span = tuple[int, int]
 """(start, length)"""

@@ -21,10 +21,10 @@ from npuviz.targets.systolic.compiler.windows import box_rows, distinct_columns,
 
 SOURCE, TARGET = 0, 1
 MAX_ENTRIES = 64
-"""Assumed: as many sub-boxes of a tile as keep its program short."""
+"""Most sub-boxes of a tile. Assumed: with more, its program is too long."""
 
 MAX_TILES = 1 << 16
-"""A move that needs more tiles is better done by the host."""
+"""Most tiles of a move; the Host does moves that need more."""
 
 
 @dataclass(frozen=True, slots=True)

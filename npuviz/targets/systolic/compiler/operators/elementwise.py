@@ -301,7 +301,7 @@ def lower_comparison(lowering: Lowering, node: Node) -> None:
 _NARROW = frozenset(("int8", "uint8", "int16", "uint16", "int32", "bool"))
 _LONG = frozenset(("int64", "uint64"))
 _WORDS = frozenset(("int32",))
-"""Integers as the accumulator holds them."""
+"""Integer types that the accumulator holds."""
 _OF_INTEGERS = frozenset(("Add", "Sub", "Mul", "Max", "Min"))
 """Assumed: the lanes that add and scale int32 accumulators of quantised layers do these for tensors too."""
 

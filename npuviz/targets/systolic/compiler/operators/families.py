@@ -1,4 +1,4 @@
-"""Operator type -> how it is lowered. The one list; an operator that is not here runs on the host."""
+"""Lists the lowering of every operator type; operators that are not listed run on the Host."""
 
 from collections.abc import Callable, Mapping
 

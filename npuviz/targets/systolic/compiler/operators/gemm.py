@@ -26,7 +26,7 @@ from npuviz.targets.systolic.values.plan import Block
 from npuviz.targets.systolic.values.storage import Storage
 
 LEFT, RIGHT, BIAS, OUT = 0, 1, 2, 3
-"""Which base address of a tile is which operand's."""
+"""Positions of the operands' base addresses in a tile."""
 
 _ADD_BIAS = Step(tk.OP_ADD, "add", np.add)
 
@@ -46,7 +46,7 @@ class MatrixOperand:
 
 @dataclass(frozen=True)
 class MatrixProblem:
-    """`batch` products of (rows x depth) by (depth x columns), and what happens to the result.
+    """`batch` products of (rows x depth) by (depth x columns), with bias and epilogue.
 
     bias        tensor added, -1: none; bias_rows: it has a row of its own per row of the result
     epilogue    vector steps on the result

@@ -1,4 +1,4 @@
-"""Pooling: a window is loaded once, the vector unit goes over its positions."""
+"""Pooling: a window is loaded once, and the vector unit reduces its positions one by one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

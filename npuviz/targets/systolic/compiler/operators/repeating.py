@@ -1,4 +1,4 @@
-"""Operators that give elements again: Resize and Upsample to the nearest, Pad."""
+"""Operators that repeat elements: nearest Resize and Upsample, Pad."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def lower_resize(lowering: Lowering, node: Node) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Consecutive positions of an axis of the result, and where they come from.
+    """Consecutive positions of an axis of the result, and their source.
 
     step  0 where all are the position `source` again;  is_filled  whether they are the value, not the input
     """

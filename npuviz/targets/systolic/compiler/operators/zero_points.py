@@ -1,4 +1,4 @@
-"""Zero points that are known at run time only: where a tile of a product keeps them.
+"""Places zero points that are known only at run time in the tiles of products.
 
 Assumed: the array holds one for either operand and subtracts it at no cost, as it does constant ones; their
 loads are issued before all others, so that they are there before the first block is.
@@ -10,7 +10,7 @@ from npuviz.targets.systolic.compiler.lowering import Half, Lowering
 from npuviz.targets.systolic.compiler.template import Rows, Template
 
 Pair = tuple[int, int]
-"""Of the left and the right operand."""
+"""Tensors of the left and the right operand."""
 
 
 def place_zeros(spad: Half, zeros: Pair) -> Pair:

@@ -1,4 +1,4 @@
-"""In which order models of one list file join the scheduler."""
+"""The order in which models of one list file join the scheduler."""
 
 from collections.abc import Sequence
 

@@ -64,7 +64,7 @@ def emit_onnx_attention(
 
 @dataclass(frozen=True, slots=True)
 class FlashTiling:
-    """How language-mode attention is cut: q query rows and st keys a tile, outer_q x outer_k tiles."""
+    """Tiling of language-mode attention: q query rows and st keys a tile, outer_q x outer_k tiles."""
 
     group: int
     q: int

@@ -1,4 +1,4 @@
-"""From operator graphs to the tables of the program that ONNXim would run."""
+"""Compiles operator graphs to the tables of the program that ONNXim would run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ PARITY_NOTE = "parity mode keeps ONNXim's flaws: contents of SRAM and DRAM are n
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """How one model is asked for in a list file.
+    """One entry of a list file.
 
     request_time_ps  when it arrives, in picoseconds
     target_core      core whose geometry the tiling uses

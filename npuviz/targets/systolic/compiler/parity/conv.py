@@ -39,7 +39,7 @@ class _Patch:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What distinguishes the templates of one convolution: sizes clipped at the totals, rows and columns
+    """Key of a template of one convolution: sizes clipped at the totals, rows and columns
     of the window inside the image, the last-reduction mark, and phases inside groups and requests."""
 
     rows: int

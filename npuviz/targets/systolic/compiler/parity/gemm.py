@@ -29,7 +29,7 @@ class GemmOperands:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What distinguishes the templates of one product: clipped sizes, ends of the reduction, and where
+    """Key of a template of one product: clipped sizes, ends of the reduction, and where
     the addresses lie inside a request.
 
     rows_left, outputs_left  rows and outputs up to the totals, as far as they matter: ONNXim cuts the

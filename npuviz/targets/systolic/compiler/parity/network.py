@@ -1,4 +1,4 @@
-"""The layers of one model: what ONNXim makes of a graph before it starts it.
+"""The layers that ONNXim makes of one model before it starts.
 
 Ref: systolic.md sections 4 (order) and 7 (addresses, light models).
 """
@@ -29,7 +29,7 @@ class Layer:
 
 @dataclass
 class Network:
-    """One model on its way into the tables.
+    """One model while it is compiled.
 
     shapes     by tensor id, as ONNXim sees them; ids from len(graph.tensors) on are projections
     addresses  DRAM base by tensor id

@@ -1,4 +1,4 @@
-"""Which ONNX operator becomes which layer. Ref: systolic.md sections 12 and 13."""
+"""Lowers ONNX operators to ONNXim's layers. Ref: systolic.md sections 12 and 13."""
 
 from collections.abc import Callable, Mapping
 from math import prod

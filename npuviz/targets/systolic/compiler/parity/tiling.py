@@ -14,7 +14,7 @@ from npuviz.targets.systolic.spec import SystolicSpec
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What the tiling knows of a core.
+    """The figures of a core that the tiling uses.
 
     side  array height; spad_rows, acc_rows: rows of `side` elements in one half
     """

@@ -84,7 +84,7 @@ def emit_skip_layernorm(
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """What follows the bias: an opcode, the output features, and whether a gate multiplies (Llama)."""
+    """Activation after the bias: an opcode, the output features, and whether a gate multiplies (Llama)."""
 
     opcode: int
     out_features: int

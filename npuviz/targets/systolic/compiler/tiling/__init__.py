@@ -1,1 +1,1 @@
-"""How problems are cut in true mode: what a tile may use, how the array goes over it, which cut is best."""
+"""Tilings of true mode: resources of a tile, order of the array's instructions, ranking of tile sizes."""

@@ -1,6 +1,6 @@
-"""Tilings and core assignments that somebody chose, instead of the ones the estimate prefers.
+"""Tilings and core assignments chosen by a search or a file, instead of the estimate's best.
 
-A problem is known by its sizes, not by its name: equal layers share a choice.
+A problem is identified by its sizes, not by its name: equal layers share a choice.
 """
 
 import json
@@ -23,7 +23,7 @@ MAX_CHOICES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a problem is cut, and who runs its tiles.
+    """Tile sizes of a problem, and the assignment of its tiles to cores.
 
     sizes       fields of MatrixTiling or WindowTiling, in their order
     assignment  "interleaved": tile groups go round the cores; "blocked": neighbours stay on one core
@@ -35,7 +35,7 @@ class Choice:
 
 @dataclass
 class Asked:
-    """A problem that came up while compiling: the node that had it first, and its choices, best first."""
+    """A problem met while compiling: its first node, its choices, best first, and its number of nodes."""
 
     node: int
     candidates: tuple[Choice, ...]
@@ -44,7 +44,7 @@ class Asked:
 
 @dataclass
 class Choices:
-    """Choices by problem, and the problems that were asked for."""
+    """Choices by problem (`made`), and the problems met while compiling (`asked`)."""
 
     made: Mapping[ProblemKey, Choice] = field(default_factory=dict[ProblemKey, Choice])
     asked: dict[ProblemKey, Asked] = field(default_factory=dict[ProblemKey, Asked])

@@ -1,4 +1,4 @@
-"""In which order the array works on the blocks of a tile, by what stays in it.
+"""The order in which the array works on the blocks of a tile, by the operand that stays in the array.
 
 weights  a block of weights (reduction x columns) stays, rows of activations stream
 outputs  a block of results (rows x columns) stays, both operands stream along the reduction

@@ -11,11 +11,11 @@ from npuviz.targets.systolic.compiler.tiling.dataflow import array_cycles
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div, round_up
 
 ISSUE_CYCLES = 32
-"""Assumed: cycles a tile costs beside its loads and products."""
+"""Assumed: cycles that a tile takes in addition to its loads and products."""
 
 
 MAX_RANKED = 64
-"""Tilings kept of all that were estimated."""
+"""Number of best tilings that are kept."""
 
 
 @dataclass(frozen=True, slots=True)

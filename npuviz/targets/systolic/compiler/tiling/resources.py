@@ -1,4 +1,4 @@
-"""The figures of the chip that tilings are made from."""
+"""The figures of the chip that tilings depend on."""
 
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,7 @@ WEIGHTS, OUTPUTS, INPUTS = "systolic_ws", "systolic_os", "systolic_is"
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a core offers a tile, and how fast the chip moves data.
+    """Memory and array of a core for a tile, and transfer rates of the chip.
 
     array_rows, array_columns    PEs: with weights in place, along the reduction (K) and the outputs (M)
     dataflow                     what stays in the array
