@@ -1,1 +1,1 @@
-"""How each operator becomes tasks, one file per family."""
+"""Lower each operator to tasks, one file per family."""

@@ -1,4 +1,4 @@
-"""Activation functions: ReLU and clip in the stages of the DPU, all others through its tables."""
+"""Lower activation functions: ReLU and clip in the stages of the DPU, all others through its tables."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from npuviz.targets.rk3588.tables import Buffer
 
 
 def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
-    """A layer that is nothing but an activation."""
+    """Lower a layer that is only an activation."""
     assert layer.activation is not None
     source, target = homes(b, layer)
     taken, out = layer.inputs[0].quantisation, layer.output.quantisation
@@ -43,7 +43,7 @@ def lower_activation(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def emit_activation(b: Builder, layer: Layer, source: Buffer, target: Buffer) -> None:
-    """The activation of a layer in fp16, on its own."""
+    """Emit the activation of a layer in fp16 as tasks of its own."""
     assert layer.activation is not None
     limit = limit_of(b.graph.constants, layer.activation)
     if limit is not None:
@@ -55,13 +55,13 @@ def emit_activation(b: Builder, layer: Layer, source: Buffer, target: Buffer) ->
 
 
 def table_of_halves(activation: Activation) -> ActivationTable:
-    """The table of an activation in the fp16 pipeline."""
+    """Return the table of an activation in the fp16 pipeline."""
     found = _function_of(activation)
     return half_table(found.function, found.low, found.high)
 
 
 def table_of_sums(activation: Activation, taken: Quantisation, out: Quantisation) -> ActivationTable:
-    """The table of an activation behind int8 sums; it ends where the tensor before it would saturate."""
+    """Return the table of an activation of int8 sums; it ends where the tensor before it would saturate."""
     function = _function_of(activation).function
     if activation.chain is not None:
         return stand_alone_table(between_steps(function, taken), taken, out)
@@ -79,7 +79,7 @@ def _function_of(activation: Activation) -> ActivationFunction:
 
 
 def held_limit(limit: float, step: float = 0.0) -> int:
-    """A limit as ReLU-X has it: in steps, or without any the bits of fp32; 0 where there is none."""
+    """Return a limit as ReLU-X has it: in steps, or the bits of fp32 if `step` is 0; 0 for no limit."""
     if math.isinf(limit):
         return 0
     if step == 0:
@@ -88,7 +88,7 @@ def held_limit(limit: float, step: float = 0.0) -> int:
 
 
 def limit_of(constants: Mapping[int, np.ndarray], activation: Activation | None) -> float | None:
-    """What a fused Relu or Clip limits to; None where there is none of them."""
+    """Return the limit of a fused Relu or Clip; None if there is neither."""
     if activation is None or activation.chain is not None:
         return None
     return upper_limit(constants, activation.node)

@@ -1,4 +1,4 @@
-"""Operators with one cube and constants of a channel: sums, products, normalisation, PReLU.
+"""Lower operators of one cube with constants per channel: sums, products, normalisation, PReLU.
 
 All become y = x * factor + summand: BS multiplies, BN adds.
 """
@@ -24,7 +24,7 @@ PRODUCT_BITS = 13
 
 
 def lower_pair(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Add, Sub, Mul, Div, Max, Min: of two cubes, or of a cube and a constant."""
+    """Lower Add, Sub, Mul, Div, Max, Min: of two cubes, or of a cube and a constant."""
     node = layer.head
     if len(node.inputs) != 2:
         raise CannotLower(f"{len(node.inputs)} operands", str(len(node.inputs)))
@@ -41,7 +41,7 @@ def lower_pair(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
-    """BatchNormalization with known statistics."""
+    """Lower BatchNormalization with known statistics."""
     node = layer.head
     if node.attributes.get("training_mode") or not all(planner.is_constant(t) for t in node.inputs[1:5]):
         raise CannotLower("statistics that are not constant")
@@ -53,7 +53,7 @@ def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_prelu(b: Builder, layer: Layer, planner: Planner) -> None:
-    """PRelu with a slope of a channel."""
+    """Lower PRelu with a slope per channel."""
     source, target = homes(b, layer)
     node = layer.head
     if not planner.is_constant(node.inputs[1]):
@@ -92,7 +92,7 @@ LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
 
 
 def by_channel(values: np.ndarray, cube: Buffer) -> np.ndarray | None:
-    """(C,) or (1,): what broadcasting makes of a constant, None if channels alone do not decide."""
+    """Return a constant broadcast to channels, (C,) or (1,); None if it varies along other axes."""
     channels = cube_shape(cube.shape)[1]
     axis = max(len(cube.shape) - 1, 0) if len(cube.shape) < 3 else 1
     rank = max(len(cube.shape), values.ndim)
@@ -107,7 +107,7 @@ def by_channel(values: np.ndarray, cube: Buffer) -> np.ndarray | None:
 def _of_pair(
     b: Builder, layer: Layer, constant: np.ndarray, place: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """(factors, summands) of an operator with one constant, None where it is no such product or sum."""
+    """Return (factors, summands) of an operator with one constant, None if it is no such product or sum."""
     source, kind = cube_of(b, layer, layer.inputs[0]), layer.head.op_type
     values = by_channel(constant, source)
     if values is None:
@@ -125,7 +125,7 @@ def _of_pair(
 
 
 def _emit(b: Builder, layer: Layer, factor: np.ndarray, summand: np.ndarray) -> None:
-    """Tasks for x * factor + summand, each (C,) or (1,)."""
+    """Emit tasks for x * factor + summand, each (C,) or (1,)."""
     source, target = homes(b, layer)
     channels = cube_shape(source.shape)[1]
     factor, summand = (np.broadcast_to(values, (channels,)) for values in (factor, summand))
@@ -148,7 +148,8 @@ def _in_halves(b: Builder, layer: Layer, node: Node, factor: np.ndarray, summand
 
 
 def _in_integers(b: Builder, layer: Layer, node: Node, factor: np.ndarray, summand: np.ndarray) -> Stages:
-    """((x - zero) * share + summand) * step, with shares of the largest factor in 14 bits."""
+    """Return stages for ((x - zero) * share + summand) * step, with shares of the largest factor in 14
+    bits."""
     taken, out = layer.inputs[0].quantisation, layer.output.quantisation
     assert taken is not None
     assert out is not None

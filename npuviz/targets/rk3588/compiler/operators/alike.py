@@ -1,4 +1,4 @@
-"""Operands brought to the shape of a result, as broadcasting has it: constants laid out, cubes repeated."""
+"""Bring operands to the shape of a result, as broadcasting has it: constants laid out, cubes repeated."""
 
 from dataclasses import replace
 
@@ -17,9 +17,9 @@ from npuviz.targets.rk3588.task.cube import cube_shape
 
 
 def constant_cube(b: Builder, name: str, values: np.ndarray, like: Buffer, shape: tuple[int, ...]) -> Buffer:
-    """Constants in the shape of a cube. values  of a tensor, broadcast to its shape
+    """Lay out constants in the shape of a cube. values  of a tensor, broadcast to its shape
 
-    Raises CannotLower for what fp16 cannot hold but as infinity.
+    Raises CannotLower for numbers that fp16 can hold only as infinity.
     """
     if np.abs(values[np.isfinite(values)]).max(initial=0) > np.finfo(np.float16).max:
         raise CannotLower("a constant that fp16 cannot hold")
@@ -34,11 +34,11 @@ def constant_cube(b: Builder, name: str, values: np.ndarray, like: Buffer, shape
 def alike(
     b: Builder, layer: Layer, planner: Planner, tensor: int, like: Buffer, shape: tuple[int, ...]
 ) -> Buffer:
-    """An operand of floats or booleans as a cube of fp16 in the shape of another. shape  of the result's
-    tensor
+    """Return an operand of floats or booleans as a cube of fp16 in the shape of another. shape  of the
+    result's tensor
 
-    Raises CannotLower where repeating it takes longer than the Host, and in a layer of int8, whose operands
-    are the integers and not these.
+    Raises CannotLower if repeating it takes longer than the Host, and in a layer of int8, whose operands are
+    stored integers.
     """
     if layer.is_quantised:
         raise CannotLower(f"{layer.head.op_type} in int8", change="fp16 around it")
@@ -63,7 +63,7 @@ def alike(
 def repeated(
     b: Builder, layer: Layer, held: Buffer, given: tuple[int, ...], like: Buffer, shape: tuple[int, ...]
 ) -> Buffer:
-    """A cube of fp16 repeated as broadcasting has it. given, shape  of the tensors before and behind"""
+    """Repeat a cube of fp16 as broadcasting has it. given, shape  of the tensors before and after"""
     target = b.scratch(f"{held.name} repeated", like.shape, HALF)
     if not dense.is_dense_faster(b, [held], [target]):
         raise CannotLower(f"operands of shapes {given} and {shape}")

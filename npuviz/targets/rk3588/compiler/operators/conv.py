@@ -1,4 +1,4 @@
-"""Conv, Gemm and MatMul become convolution tasks: weights packed, tiles cut to CBUF and to the cores."""
+"""Emit the convolution tasks of Conv, Gemm and MatMul: weights packed, tiles cut to CBUF and to the cores."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -41,12 +41,12 @@ CONV_RDMA_ENABLES = 0x1D
 
 @dataclass(frozen=True)
 class Operands:
-    """Weights (K, C, R, S) and bias (K,) in the numbers the NPU computes with.
+    """Weights (K, C, R, S) and bias (K,) in the numbers that the NPU computes with.
 
-    factors  (K,) what sums are multiplied by at the end (None: fp16); offset  added then
+    factors    (K,) by which sums are multiplied at the end (None: fp16); offset  added then
     out_scale  real value of a step of the result
-    held  lays out weights that only a run tells: from numbers of their elements in memory's order to one;
-    `weights` has the numbers, from 1 on, and 0 where there is none
+    held       makes the buffer of run-time weights from the numbers of their elements in memory's order;
+               `weights` then has these numbers, from 1 on, and 0 where there is no element
     bias_held  the bias as fp32 in memory, instead of `bias`
     """
 
@@ -64,7 +64,7 @@ class Operands:
 
 
 def weights_of(b: Builder, planner: Planner, tensor: int) -> tuple[np.ndarray, np.ndarray]:
-    """Stored integers with their scales, or floats with a scale of 1."""
+    """Return stored integers with their scales, or floats with a scale of 1. Raises CannotLower."""
     stored = planner.quantised.constants.get(tensor)
     if stored is not None:
         return stored.values, stored.scales
@@ -74,7 +74,7 @@ def weights_of(b: Builder, planner: Planner, tensor: int) -> tuple[np.ndarray, n
 
 
 def bias_of(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarray:
-    """(K,) float64: the bias in real numbers."""
+    """Return the bias in real numbers: (K,) float64. Raises CannotLower."""
     if tensor < 0:
         return np.zeros(kernels)
     if not planner.is_constant(tensor):
@@ -86,7 +86,7 @@ def bias_of(b: Builder, planner: Planner, tensor: int, kernels: int) -> np.ndarr
 
 
 def operands_of(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Operands:
-    """The numbers of a layer: int8 with folded zero point, or fp16."""
+    """Return the numbers of a layer: int8 with folded zero point, or fp16. Raises CannotLower."""
     quantisation, source = layer.sums, layer.inputs[0].quantisation
     if quantisation is None or source is None:
         real = weights.astype(np.float64) * scales.reshape(-1, *[1] * (weights.ndim - 1))
@@ -111,7 +111,7 @@ def operands_of(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.
 
 
 def pack_dense(weights: np.ndarray, group: int) -> np.ndarray:
-    """Weights (K, C, R, S) in the order [K/G][C/32][R][S][G][32]; the last block may be narrower."""
+    """Return weights (K, C, R, S) in the order [K/G][C/32][R][S][G][32]; the last block may be narrower."""
     parts: list[np.ndarray] = []
     for first in range(0, weights.shape[0], group):
         kernels = weights[first : first + group]
@@ -121,7 +121,7 @@ def pack_dense(weights: np.ndarray, group: int) -> np.ndarray:
 
 
 def emit_convolution(b: Builder, layer: Layer, shape: Shape, operands: Operands) -> None:
-    """All tasks of the layer: images of the batch, cores, tiles."""
+    """Emit all tasks of the layer: images of the batch, cores, tiles."""
     ends = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     convolve_into(b, layer, shape, operands, ends, fuses=True)
 
@@ -136,9 +136,9 @@ def convolve_into(
     fuses: bool = False,
     second: tuple[Buffer, int] | None = None,
 ) -> None:
-    """Tasks from one cube to another, which may be of fp32.
+    """Emit tasks from one cube to another, which may be of fp32.
 
-    fuses   the layer's activation follows the sums
+    fuses   whether the layer's activation follows the sums
     second  a cube as large as the target and the ALU code (or MULTIPLY) by which EW joins it to the sums
     """
     source, target = ends
@@ -172,7 +172,7 @@ def convolve_into(
             output_address=target.address + image * image_bytes(target.shape, dtype),
         )  # fmt: skip
         if image and base.out_channels > aligned(base.kernels, packing(dtype).channels):
-            # What fills up the channels of one image lies where the next one begins.
+            # The channels that fill up one image lie where the next image begins.
             b.begin_layer()
         for tile in tiles(b.spec, base, shape):
             part = _from_kernel(stages, tile.kernel)
@@ -185,7 +185,7 @@ def convolve_into(
 
 
 def _packed(shape: Shape, operands: Operands, dtype: str) -> np.ndarray:
-    """Weights as memory holds them, channels filled up to whole atoms."""
+    """Return the weights as memory holds them, with channels filled up to whole atoms."""
     weights = operands.weights
     if shape.is_depthwise:
         return pack_depthwise(np.ascontiguousarray(weights[:, 0]))
@@ -196,7 +196,7 @@ def _packed(shape: Shape, operands: Operands, dtype: str) -> np.ndarray:
 
 
 def enables_of(stages: Stages) -> int:
-    """The blocks of a convolution task: readers, too, where its stages want them."""
+    """Return the blocks of a convolution task, with the readers if its stages need them."""
     return CONV_RDMA_ENABLES if stages.reads_memory else CONV_ENABLES
 
 
@@ -207,7 +207,7 @@ def stages_of(
     operands: Operands,
     table: ActivationTable | None = None,
 ) -> Stages:
-    """What the DPU does behind the sums, before the table."""
+    """Return the stages of the DPU after the sums, without the table."""
     bias = None if operands.bias_held is None else operands.bias_held.address
     if bias is None and np.any(operands.bias):
         bias = b.constant(f"{name} bias", filled_up(operands.bias), "bias").address
@@ -217,7 +217,7 @@ def stages_of(
         return Stages(bias_address=bias, relu=relu, limit=held_limit(limit) if limit is not None else 0)
     largest = float(operands.factors.max())
     if table is not None:
-        # One step of int8 is INPUT_FACTOR of what the table takes; BN brings each kernel to it.
+        # One step of int8 is INPUT_FACTOR units of the table; BN scales each kernel to that.
         shift = SCALE_BITS - frexp(largest * INPUT_FACTOR)[1]
         shares = np.rint(operands.factors * INPUT_FACTOR * 2.0**shift).astype(np.int16)
         address = b.constant(f"{name} scales", filled_up(shares), "bias").address
@@ -233,7 +233,7 @@ def stages_of(
 
 
 def _from_kernel(stages: Stages, low: int) -> Stages:
-    """The stages of the kernels from `low` on: their part of bias and scales."""
+    """Return the stages of the kernels from `low` on: with their part of bias and scales."""
     bias, scales = stages.bias_address, stages.scale_address
     return replace(
         stages,
@@ -243,14 +243,14 @@ def _from_kernel(stages: Stages, low: int) -> Stages:
 
 
 def _joining(stages: Stages, second: tuple[Buffer, int], written: tuple[Buffer, int], plane: int) -> Stages:
-    """The stages with a second operand of EW that lies as the target does. written  target, address in it"""
+    """Return the stages with a second operand of EW laid out as the target. written  target, address in it"""
     (cube, alu), (target, address) = second, written
     place = cube.address + address - target.address
     return replace(stages, operand=Operand(place, alu, plane, numpy_dtype(cube.dtype).itemsize))
 
 
 def conv_words(task: ConvTask, stages: Stages) -> list[Word]:
-    """The words of a convolution task with its stages; readers' words come last."""
+    """Return the words of a convolution task with its stages; words of readers come last."""
     stream = conv_task_words(task)
     words = list(stream.words)
     places = {(word.target, word.offset): index for index, word in enumerate(words)}

@@ -1,4 +1,5 @@
-"""Operators that only move cubes: changes of shape that leave bytes in place, joining, cutting, repeating."""
+"""Lower operators that only move cubes: changes of shape that leave bytes in place, joining, cutting,
+repeating."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ NEAREST = "Resize with mode nearest, asymmetric, floor, and whole factors"
 
 
 def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
-    """A change of shape that leaves atoms whole: a copy."""
+    """Lower a change of shape: a copy."""
     lines = [b.home(stored.tensor) for stored in (layer.inputs[0], layer.output)]
     if [buffer.layout for buffer in lines] == ["rows", "rows"] and lines[0].shape == lines[1].shape:
         emit_copy(b, layer.head.id, plan_copy(b.spec, lines[0], lines[1]))
@@ -50,7 +51,7 @@ def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
     if cube_shape(source.shape) == cube_shape(target.shape):
         emit(b, layer, source, target, None, lambda _: stages)
         return
-    # Images become rows of one, or rows images.
+    # Images become rows of one image, or rows become images.
     images, _, height, width = cube_shape(source.shape)
     count = max(images, cube_shape(target.shape)[0])
     row = images * height * width // count
@@ -61,7 +62,7 @@ def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_transpose(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Transpose: every axis goes on where the order of the result has it."""
+    """Lower a Transpose: a copy that goes through the axes in the order of the result."""
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     shape = b.graph.tensors[layer.inputs[0].tensor].shape
     order = attributes_of(layer.head).integers("perm", list(range(len(shape)))[::-1])
@@ -71,7 +72,7 @@ def lower_transpose(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_chain(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Views and Transposes as one copy: what each of them does to the order of all axes."""
+    """Lower a chain of views and Transposes as one copy: each of them changes the order of all axes."""
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     axes: Sequence[Axis] = axes_of(source)
     for index in layer.nodes:
@@ -85,7 +86,7 @@ def lower_chain(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_one_by_one(b: Builder, layer: Layer, planner: Planner) -> None:
-    """The same, each a copy of its own."""
+    """Lower a chain of views and Transposes with a copy for each."""
     for index in layer.nodes:
         node = b.graph.nodes[index]
         single = Layer(node, (index,), (Stored(node.inputs[0]),), Stored(node.outputs[0]))
@@ -94,7 +95,7 @@ def lower_one_by_one(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def _copy(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], axes: Sequence[Axis] | None = None) -> None:
-    """Copy, and rescale where the result has another scale."""
+    """Copy a tensor, and rescale it if the result has another scale."""
     source, target = ends
     rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
     place = target
@@ -108,7 +109,8 @@ def _copy(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], axes: Sequence[
 
 
 def _lie_alike(source: Buffer, target: Buffer) -> bool:
-    """Whether the same channels follow each other position by position in both, so that atoms stay whole."""
+    """Return whether the same channels follow each other position by position in both, so that atoms stay
+    whole."""
     (kind, images, channels, positions), given = _order(source), _order(target)
     if (channels, images * positions) != (given[2], given[1] * given[3]):
         return False
@@ -118,27 +120,28 @@ def _lie_alike(source: Buffer, target: Buffer) -> bool:
 
 
 def _order(buffer: Buffer) -> tuple[str, int, int, int]:
-    """Whether the elements of an image go on by positions or by channels, images, channels, positions."""
+    """Return (whether the elements of an image advance by positions or by channels, images, channels,
+    positions)."""
     images, channels, height, width = cube_shape(buffer.shape)
     is_row = len(buffer.shape) < 3 or height * width == 1
     return "positions" if is_row else "channels", images, channels, height * width
 
 
 def _flat(buffer: Buffer) -> Buffer:
-    """A cube with its positions in one row."""
+    """Return a cube with its positions in one row."""
     images, channels, height, width = cube_shape(buffer.shape)
     return replace(buffer, shape=(images, channels, 1, height * width))
 
 
 def _positions(buffer: Buffer, first: int, count: int) -> Window:
-    """Some positions of one image."""
+    """Return the window of some positions of one image."""
     _, channels, height, width = cube_shape(buffer.shape)
     image, at = divmod(first, height * width)
     return Window(Span(image, 1), Span(0, channels), Span(0, 1), Span(at, count))
 
 
 def lower_concat(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Cubes one behind the other; channels that do not fill whole atoms go through CORE."""
+    """Lower a Concat: cubes one after the other; channels that do not fill whole atoms go through CORE."""
     node, target = layer.head, cube_of(b, layer, layer.output)
     shape = b.graph.tensors[node.outputs[0]].shape
     along = attributes_of(node).axis(len(shape))
@@ -165,7 +168,7 @@ def lower_concat(b: Builder, layer: Layer, planner: Planner) -> None:
 def _join_rows(
     b: Builder, layer: Layer, sources: list[tuple[Buffer, Quantisation | None]], target: Buffer, axis: int
 ) -> None:
-    """Tensors that lie as rows of their last axis, one behind the other along another one."""
+    """Join tensors that lie as rows of their last axis along another axis."""
     shape = b.graph.tensors[layer.head.outputs[0]].shape
     channels = Span(0, shape[-1])
     first = 0
@@ -181,7 +184,8 @@ def _join_rows(
 def _join_channels(
     b: Builder, layer: Layer, sources: list[tuple[Buffer, Quantisation | None]], target: Buffer
 ) -> None:
-    """All inputs beside each other, each from a whole atom on; then CORE leaves out what fills them up."""
+    """Put all inputs side by side, each from a whole atom on; CORE then drops the channels that fill them
+    up."""
     group = packing(target.dtype).channels
     images, _, height, width = cube_shape(target.shape)
     sizes = [cube_shape(source.shape)[1] for source, _ in sources]
@@ -199,7 +203,7 @@ def _join_channels(
 
 
 def lower_slice(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Slice with constant limits and positive steps."""
+    """Lower a Slice with constant limits and positive steps."""
     node = layer.head
     source = cube_of(b, layer, layer.inputs[0])
     shape = b.graph.tensors[layer.inputs[0].tensor].shape
@@ -208,7 +212,7 @@ def lower_slice(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_split(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Split: each output is a slice."""
+    """Lower a Split: each output is a slice."""
     node = layer.head
     source = cube_of(b, layer, layer.inputs[0])
     shape = b.graph.tensors[layer.inputs[0].tensor].shape
@@ -221,7 +225,7 @@ def lower_split(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_gather(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Gather of constant places that lie at even distances: a slice."""
+    """Lower a Gather of constant places at even distances: a slice."""
     node = layer.head
     values = b.graph.constants.get(node.inputs[1])
     if values is None:
@@ -243,7 +247,7 @@ def _cut(
     result: tuple[Stored, Mapping[int, Span]],
     shape: tuple[int, ...],
 ) -> None:
-    """Moves a part of a tensor. result  where to, and what of each axis of the tensor"""
+    """Move a part of a tensor. result  where to, and the span of each axis of the tensor"""
     stored, spans = result
     target = cube_of(b, layer, stored)
     if is_rows(shape, source) and len(target.shape) == 2:
@@ -280,7 +284,7 @@ def _cut_rows(
     shape: tuple[int, ...],
     scales: tuple[Quantisation | None, Quantisation | None],
 ) -> None:
-    """Moves a part of a tensor that lies as rows of its last axis, to rows."""
+    """Move a part of a tensor that lies as rows of its last axis, to rows."""
     source, target = ends
     rows, last = row_numbers(shape, spans), len(shape) - 1
     channels = spans.get(last, Span(0, shape[last]))
@@ -302,7 +306,8 @@ def _cut_rows(
 
 
 def _slice_spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[Span]:
-    """What a Slice takes of each axis. Raises CannotLower for limits from data and steps back."""
+    """Return the span that a Slice takes of each axis. Raises CannotLower for run-time limits and steps
+    back."""
     given: list[list[int]] = []
     for place, name in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps")):
         if place < len(node.inputs) and node.inputs[place] >= 0:
@@ -324,7 +329,7 @@ def _slice_spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[Span]
 
 
 def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Resize to the nearest by whole factors: every position is written several times."""
+    """Lower a Resize to the nearest by whole factors: every position is written several times."""
     node = layer.head
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     attributes = attributes_of(node)

@@ -1,9 +1,9 @@
-"""Small linear operators as one product: what no task moves by atoms, CORE picks with ones and zeros.
+"""Lower small linear operators as one product: CORE picks elements that no task moves by atoms.
 
-Whatever an operator does that is linear in its operands (it moves, repeats, adds up, averages, mixes them) is
-a matrix over the elements as they lie in memory: a cube is a single position with as many channels. The
-matrix is found by running the operator at compile time: once over the numbers of the elements where it only
-moves them, else once for each of them; what is found is held against a run with random numbers.
+Whatever an operator does that is linear in its operands (it moves, repeats, sums, averages, mixes them) is a
+matrix over the elements as they lie in memory: a cube is a single position with as many channels. The matrix
+is found by running the operator at compile time: once over the numbers of the elements if it only moves them,
+else once for each of them; the result is compared with a run with random numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,9 +31,9 @@ from npuviz.targets.rk3588.task.cube import cube_shape
 
 Maps = tuple[list[list[np.ndarray]], list[np.ndarray]]
 MOST_RUNS = 256
-"""Of an operator at compile time, one an element."""
+"""Most runs of an operator at compile time, one per element."""
 MOST_MOVED = 2047
-"""Elements that have numbers of their own in fp16, which a graph may have them in."""
+"""Most elements whose numbers are exact in fp16, which may be the type of the graph."""
 _MOVES = frozenset(
     (
         "CenterCropPad", "Compress", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather",
@@ -41,12 +41,12 @@ _MOVES = frozenset(
         "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where"
     )
 )  # fmt: skip
-"""Every element of the result is one of the operands', or a constant."""
+"""Operators whose result consists of elements of the operands, and constants."""
 
 
 def lower_dense(b: Builder, layer: Layer, planner: Planner) -> None:
-    """An operator that is linear in its operands. Raises CannotLower where it is none, or too large for
-    that."""
+    """Lower an operator that is linear in its operands. Raises CannotLower if it is not linear, or too
+    large."""
     node = layer.head
     if layer.is_quantised or layer.activation is not None:
         raise CannotLower("a product of ones and zeros is in fp16, with nothing behind it")
@@ -67,7 +67,7 @@ def lower_dense(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def least_cycles(b: Builder, layer: Layer) -> float:
-    """What such a product takes at least: its matrix is read."""
+    """Return the least cycles of such a product: its matrix is read."""
     taken, given = (
         sum(b.graph.tensors[stored.tensor].num_elements for stored in ends if stored.tensor >= 0)
         for ends in (layer.inputs, (layer.output, *layer.others))
@@ -76,13 +76,13 @@ def least_cycles(b: Builder, layer: Layer) -> float:
 
 
 def is_dense_faster(b: Builder, sources: Sequence[Buffer], targets: Sequence[Buffer]) -> bool:
-    """Whether the matrix is small enough (`matrix_fits`)."""
+    """Return whether the matrix between these cubes is small enough (`matrix_fits`)."""
     taken, given = (sum(len(memory_order(each)) for each in ends) for ends in (sources, targets))
     return matrix_fits(b.spec, taken, given)
 
 
 def product_cycles(b: Builder, source: Buffer, target: Buffer) -> float:
-    """About how long the product with such a matrix takes."""
+    """Estimate how long the product with the matrix between two cubes takes."""
     taken, given = len(memory_order(source)), len(memory_order(target))
     return b.spec.to_cycles(b.spec.task_ns) + matrix_cycles(b.spec, taken, given)
 
@@ -94,8 +94,7 @@ def _refuse_slow(b: Builder, sources: Sequence[Buffer], targets: Sequence[Buffer
 
 
 def memory_order(buffer: Buffer) -> np.ndarray:
-    """For each place of a cube in memory, the number of the tensor's element there, -1 where it is filled
-    up."""
+    """Return for each place of a cube in memory the number of the tensor's element there, -1 for filling."""
     images, channels, height, width = cube_shape(buffer.shape)
     numbers = np.arange(1, int(np.prod(buffer.shape)) + 1, dtype=np.int64)
     cubes = numbers.reshape(buffer.shape).T if len(buffer.shape) == 2 else numbers
@@ -113,9 +112,10 @@ def multiply(
     constant: np.ndarray | None = None,
     second: Buffer | None = None,
 ) -> None:
-    """One product of all elements of a cube. matrix  (elements of the target, elements of the source)
+    """Emit one product of all elements of a cube. matrix  (elements of the target, elements of the source)
 
-    constant  of each element of the target, added; second  a cube like the target, added by EW
+    constant  added to each element of the target
+    second    a cube like the target, added by EW
     """
     source, target = ends
     taken, given = memory_order(source), memory_order(target)
@@ -132,8 +132,11 @@ def multiply(
 
 
 def place(b: Builder, layer: Layer, source: Buffer, target: Buffer, numbers: np.ndarray) -> None:
-    """Write elements of a cube in any order. target  a cube of one position; numbers  of the element for each
-    of its places, -1 for 0. Raises CannotLower where that takes longer than the Host."""
+    """Write elements of a cube in any order. Raises CannotLower if that takes longer than the Host.
+
+    target   a cube of one position
+    numbers  of the element for each of its places, -1 for 0
+    """
     taken = memory_order(source)
     if not matrix_fits(b.spec, len(taken), len(numbers)):
         raise CannotLower(
@@ -151,7 +154,7 @@ def place(b: Builder, layer: Layer, source: Buffer, target: Buffer, numbers: np.
 
 
 def _as_vector(buffer: Buffer, places: int) -> Buffer:
-    """A cube as one position with all its places in memory as channels."""
+    """Return a cube as one position with all its places in memory as channels."""
     return replace(buffer, shape=(1, places))
 
 
@@ -163,7 +166,7 @@ def _emit(
     parts: Sequence[np.ndarray],
     constant: np.ndarray,
 ) -> None:
-    """The sum of the products of all operands."""
+    """Emit the sum of the products of all operands."""
     second: Buffer | None = None
     for number, (source, matrix) in enumerate(zip(sources, parts, strict=True)):
         is_last = number == len(parts) - 1
@@ -179,7 +182,7 @@ def _emit(
 def _known_maps(
     b: Builder, layer: Layer, planner: Planner, given: Sequence[int], made: Sequence[int]
 ) -> Maps:
-    """As `_maps`, found once: a layer is lowered again when others have changed sides."""
+    """Return the result of `_maps`, found once: a layer is lowered again when others have changed sides."""
     known = planner.matrices
     if layer.head.id not in known:
         try:
@@ -192,7 +195,7 @@ def _known_maps(
 
 
 def _maps(b: Builder, layer: Layer, given: Sequence[int], made: Sequence[int]) -> Maps:
-    """For each result: a matrix for each operand, and what it is without operands."""
+    """Return for each result a matrix for each operand, and its value without operands."""
     graph, node = b.graph, layer.head
     shapes = [graph.tensors[tensor].shape for tensor in given]
     kinds = [numpy_dtype(graph.tensors[tensor].dtype) for tensor in given]
@@ -228,7 +231,7 @@ def _maps(b: Builder, layer: Layer, given: Sequence[int], made: Sequence[int]) -
 
 
 def _of_numbers(found: np.ndarray, zero: np.ndarray, count: int) -> np.ndarray:
-    """The matrix of a move, from a run over the numbers of the elements."""
+    """Return the matrix of a move, from a run over the numbers of the elements."""
     matrix = np.zeros((len(found), count))
     moved = found != zero
     numbers = found[moved].astype(np.int64) - 1
@@ -245,8 +248,10 @@ def _verify(
     count: int,
     is_move: bool,
 ) -> None:
-    """Raises CannotLower where the matrices do not say what the operator makes of random numbers, be it by
-    ONNX Runtime or by ONNX's own evaluator."""
+    """Raise CannotLower unless the matrices give the operator's results of random numbers.
+
+    The results come from ONNX Runtime and from ONNX's own evaluator.
+    """
     values = np.rint(np.random.default_rng(0).standard_normal(count) * 64) / 32
     runs = [results(values)]
     if not is_move:

@@ -1,4 +1,5 @@
-"""Operators on two cubes: of one shape, or with one value a channel; constants that EW reads as cubes."""
+"""Lower operators on two cubes: of one shape, or one with one value per channel; constants that EW reads as
+cubes."""
 
 from dataclasses import replace
 
@@ -30,9 +31,9 @@ _IN_ANY_ORDER = ("Add", "Sum", "Max", "Min", "Mul")
 
 
 def lower_pair(b: Builder, layer: Layer) -> None:
-    """Sum, difference, product, quotient, larger or smaller of two cubes.
+    """Lower the sum, difference, product, quotient, maximum or minimum of two cubes.
 
-    One of them may have one value a channel, or one channel for all: that is spread out by CORE first.
+    One of them may have one value per channel, or one channel for all: CORE spreads that first.
     """
     target = cube_of(b, layer, layer.output)
     inputs = [(cube_of(b, layer, stored), stored.quantisation) for stored in layer.inputs]
@@ -46,7 +47,7 @@ def lower_pair(b: Builder, layer: Layer) -> None:
 
 
 def lower_with_constant(b: Builder, layer: Layer, values: np.ndarray, *, is_first: bool) -> None:
-    """An operator with a constant of any shape that broadcasting knows. values  real numbers"""
+    """Lower an operator with a constant of any shape that broadcasting allows. values  real numbers"""
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     kind, taken = layer.head.op_type, layer.inputs[0].quantisation
     if source.shape != target.shape:
@@ -70,7 +71,7 @@ def _constant_quantisation(values: np.ndarray) -> Quantisation:
 
 
 def _constant_cube(b: Builder, name: str, full: np.ndarray, like: Buffer) -> Buffer:
-    """A constant in the shape of a cube, with one position where positions do not matter."""
+    """Lay out a constant in the shape of a cube, with one position if positions do not matter."""
     images, channels, height, width = cube_shape(like.shape)
     cubes = full.T if len(like.shape) == 2 else full
     cubes = cubes.reshape(images, channels, height, width).astype(numpy_dtype(like.dtype))
@@ -85,8 +86,8 @@ def _constant_cube(b: Builder, name: str, full: np.ndarray, like: Buffer) -> Buf
 
 
 def _blocks(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer | None:
-    """Rows that repeat block by block (a mask for all heads), None where they do not: copied behind each
-    other."""
+    """Copy rows that repeat block by block (a mask for all heads) one after the other; None if they do not
+    repeat."""
     shapes = sorted((b.graph.tensors[tensor].shape for tensor in layer.head.inputs), key=np.prod)
     small, large = (np.array((*[1] * (len(shapes[1]) - len(shape)), *shape)) for shape in shapes)
     ahead = int(np.argmax(small > 1)) if np.any(small > 1) else 0
@@ -104,7 +105,7 @@ def _blocks(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer |
 
 
 def _reaching(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer:
-    """The second operand as EW can read it beside the first."""
+    """Return the second operand as EW can read it beside the first."""
     wanted, given = cube_shape(first.shape), cube_shape(second.shape)
     if len(second.shape) != len(first.shape) and max(given) > 1:
         # A matrix has its last axis as channels, a picture has not.
@@ -122,7 +123,7 @@ def _reaching(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer
 
 
 def _spread(b: Builder, layer: Layer, source: Buffer, target: Buffer) -> None:
-    """One channel copied to all: a product with a column of ones."""
+    """Copy one channel to all: a product with a column of ones."""
     _, channels, height, width = cube_shape(target.shape)
     rows, columns = (WindowAxis(size, size) for size in (height, width))
     kind = numpy_dtype(source.dtype)

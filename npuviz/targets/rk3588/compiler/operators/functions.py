@@ -1,9 +1,9 @@
-"""Functions of one element that are no single table: written with the DPU's arithmetic, tables and bits of
+"""Lower functions of one element that are no single table: with the DPU's arithmetic, tables and bits of
 fp32.
 
 Exp and Log take a number apart: the whole part of a logarithm to base 2 is the exponent of fp32, which an
 integer shifted by 23 bits makes (and the bits of a number taken as an integer give back), the rest is looked
-up between 0 and 1. Sin and Cos look a turn up. Roots are those of normalisations. Assumed: the DPU rounds
+up between 0 and 1. Sin and Cos look up a turn. Roots are those of normalisations. Assumed: the DPU rounds
 fp32 to int32 as it rounds to int8, and its fp32 has numbers down to 2^-126.
 """
 
@@ -26,20 +26,20 @@ from npuviz.targets.rk3588.tables import Buffer
 _MINUS = 4
 """Code of EW_CFG. Ref: XML."""
 _BIAS = 127
-"""Of an exponent in fp32."""
+"""Bias of an exponent in fp32."""
 _FRACTION = 23
-"""Bits of fp32 behind the exponent."""
+"""Bits of fp32 below the exponent."""
 _LEAST, _MOST = -120.0, 100.0
 """Arguments of Exp that reach 0 and infinity of fp16, and stay within fp32."""
 _TINY = 2.0**-25
 """Half of the smallest number of fp16."""
 
 Function = Callable[[Steps, Buffer, Buffer], None]
-"""Adds the tasks from a source in fp16 to a target in fp16."""
+"""A function that adds the tasks from a source in fp16 to a target in fp16."""
 
 
 def exponential(steps: Steps, source: Buffer, target: Buffer) -> None:
-    """e^x: 2 to the whole part by the exponent of fp32, times 2 to the rest by the tables."""
+    """Compute e^x: 2 to the whole part by the exponent of fp32, times 2 to the rest by the tables."""
     limited = steps.with_constant(source, dpu.ALU_MIN, _MOST)
     power = steps.scaled(limited, float(np.log2(np.e)), at_least=_LEAST)
     whole = steps.with_constant(power, dpu.FLOOR)
@@ -57,7 +57,7 @@ def exponential(steps: Steps, source: Buffer, target: Buffer) -> None:
 
 
 def logarithm(steps: Steps, source: Buffer, target: Buffer) -> None:
-    """ln x: the bits of fp32 as an integer are a logarithm that is straight between powers of 2."""
+    """Compute ln x: the bits of fp32 as an integer are a logarithm that is straight between powers of 2."""
     wide = steps.wide(source)
     straight = Stages(out=Requantisation(1, _FRACTION, -_BIAS))
     power = steps.run(replace(wide, dtype=WHOLE), straight)
@@ -68,7 +68,7 @@ def logarithm(steps: Steps, source: Buffer, target: Buffer) -> None:
     made = steps.cube(source)
     steps_out = Requantisation(factor, 15)
     _joined(steps, (power, bent, made), steps_out)
-    # 0 and below: less 2^-40 / max(x, 0), which nothing else notices; below 0 that is no number.
+    # Subtract 2^-40 / max(x, 0): infinity at 0, NaN below 0, too small to matter elsewhere.
     kept = steps.run(wide, Stages(relu=True))
     inverse = steps.pair(one_or_none(steps, wide), dpu.DIVIDE, kept)
     less = Stages(main_factor=half_bits(-(2.0**-24)))
@@ -86,29 +86,29 @@ def _joined(steps: Steps, cubes: tuple[Buffer, Buffer, Buffer], out: Requantisat
 
 
 def one_or_none(steps: Steps, source: Buffer) -> Buffer:
-    """1 where a number is not below 0, else NaN: what is left of it divided by itself."""
+    """Return 1 where a number is not below 0, else NaN: its positive part divided by itself."""
     kept = steps.run(source, Stages(bias_constant=bits(_TINY), relu=True))
     return steps.pair(kept, dpu.DIVIDE, kept)
 
 
 def root(steps: Steps, source: Buffer, target: Buffer) -> None:
-    """sqrt x = x / sqrt x; NaN below 0."""
+    """Compute sqrt x = x / sqrt x; NaN below 0."""
     wide = steps.wide(source)
     steps.pair(root_of(steps, wide), MULTIPLY, one_or_none(steps, wide), target)
 
 
 def root_of(steps: Steps, wide: Buffer) -> Buffer:
-    """The root of numbers of fp32 that are not below 0."""
+    """Return the root of numbers of fp32 that are not below 0."""
     return steps.pair(wide, MULTIPLY, inverse_root(steps.b, steps.layer, wide, "float32"))
 
 
 def reciprocal(steps: Steps, source: Buffer, target: Buffer) -> None:
-    """1 / x."""
+    """Compute 1 / x."""
     steps.pair(steps.number(source, 1.0), dpu.DIVIDE, source, target)
 
 
 def _turn(steps: Steps, source: Buffer) -> Buffer:
-    """The part of a turn that an angle has gone beyond whole ones."""
+    """Return the fraction of a turn in an angle."""
     turns = steps.scaled(source, 1 / (2 * np.pi))
     return steps.pair(turns, _MINUS, steps.with_constant(turns, dpu.FLOOR))
 
@@ -121,7 +121,7 @@ def _wave(function: Callable[[np.ndarray], np.ndarray]) -> Function:
 
 
 def hyperbolic_cosine(steps: Steps, source: Buffer, target: Buffer) -> None:
-    """Half of e^x and e^-x together. (Their difference would lose small numbers.)"""
+    """Compute half of the sum of e^x and e^-x. (Their difference would lose small numbers.)"""
     grown = steps.cube(source)
     exponential(steps, source, grown)
     falling = steps.pair(steps.number(grown, 1.0), dpu.DIVIDE, grown)
@@ -129,13 +129,13 @@ def hyperbolic_cosine(steps: Steps, source: Buffer, target: Buffer) -> None:
 
 
 def softsign(steps: Steps, source: Buffer, target: Buffer) -> None:
-    """x / (1 + |x|)."""
+    """Compute x / (1 + |x|)."""
     size = steps.with_constant(source, dpu.ABSOLUTE, dtype=HALF)
     steps.pair(source, dpu.DIVIDE, steps.run(size, Stages(bias_constant=bits(1.0)), dtype=HALF), target)
 
 
 def sign(steps: Steps, source: Buffer, target: Buffer) -> None:
-    """-1, 0 or 1."""
+    """Compute -1, 0 or 1."""
     above = steps.is_positive(source)
     below = steps.is_positive(steps.with_constant(source, dpu.NEGATIVE, dtype=HALF))
     steps.pair(above, _MINUS, below, target)
@@ -152,11 +152,11 @@ FUNCTIONS: Mapping[str, Function] = {
     "Softsign": softsign,
     "Sign": sign,
 }
-"""Operator -> how its tasks are made."""
+"""Operator -> function that makes its tasks."""
 
 
 def lowering_of(function: Function) -> Callable[[Builder, Layer, Planner], None]:
-    """A lowering that has a function computed of each element, in fp16."""
+    """Return a lowering that computes a function of each element, in fp16."""
 
     def lower(b: Builder, layer: Layer, planner: Planner) -> None:
         if layer.is_quantised:
@@ -168,7 +168,7 @@ def lowering_of(function: Function) -> Callable[[Builder, Layer, Planner], None]
 
 
 def lower_threshold(b: Builder, layer: Layer, planner: Planner) -> None:
-    """ThresholdedRelu and Shrink: what is kept, times whether it is beyond a limit."""
+    """Lower ThresholdedRelu and Shrink: a kept value, times whether it is beyond a limit."""
     if layer.is_quantised:
         raise CannotLower(f"{layer.head.op_type} in int8", change="fp16 around it")
     source, target = homes(b, layer)
@@ -191,7 +191,7 @@ def lower_threshold(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_power(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Pow with a constant exponent that a few products, a quotient or a root make."""
+    """Lower Pow with a constant exponent for which a few products, a quotient or a root suffice."""
     if layer.is_quantised:
         raise CannotLower("Pow in int8", change="fp16 around it")
     exponent = b.graph.constants.get(layer.head.inputs[1])

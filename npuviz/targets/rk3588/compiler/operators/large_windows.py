@@ -1,7 +1,7 @@
-"""Convolutions whose windows, padding or rows do not fit a task: turned by a quarter, or cut into taps.
+"""Lower convolutions whose windows, padding or rows do not fit a task: turned by a quarter, or cut into taps.
 
-A cut one is a sum of convolutions with parts of the kernel, each over the input from its own tap on; EW adds
-what came before. Padding that the registers have no bits for is zeros in memory.
+A convolution that is cut is a sum of convolutions with parts of the kernel, each over the input from its own
+tap on; EW adds the earlier parts. Padding that exceeds the registers is zeros in memory.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,15 +27,16 @@ from npuviz.targets.rk3588.task.cube import cube_shape
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 MOST_TAPS = 31
-"""Of a row or column of a kernel: 5 bits. Ref: XML."""
+"""Most taps of a row or column of a kernel: 5 bits. Ref: XML."""
 MOST_APART = 32
-"""Positions between taps: 5 bits for one less. Ref: XML."""
+"""Most positions between taps: 5 bits for one less. Ref: XML."""
 
 Ends = tuple[Buffer, Buffer]
 
 
 def convolve_anyhow(b: Builder, layer: Layer, shape: Shape, operands: Operands, ends: Ends) -> None:
-    """A convolution in the first way that registers and CBUF hold. Raises what the plainest way raises."""
+    """Emit a convolution in the first way that fits registers and CBUF. Raises the refusal of the plainest
+    way."""
     ways: list[Callable[[], None]] = [
         lambda: convolve_into(b, layer, shape, operands, ends, fuses=True),
         lambda: _turned(b, layer, shape, operands, ends),
@@ -56,7 +57,7 @@ def convolve_anyhow(b: Builder, layer: Layer, shape: Shape, operands: Operands, 
 
 
 def _turned(b: Builder, layer: Layer, shape: Shape, operands: Operands, ends: Ends) -> None:
-    """A single row as a column, which tasks cut: the same bytes."""
+    """Emit a convolution of a single row as one of a column, which tasks can cut: the bytes are the same."""
     rows = shape.rows
     if rows.size != 1 or rows.out != 1 or rows.kernel != 1:
         raise CannotLower("more than one row")
@@ -76,13 +77,13 @@ def _column(buffer: Buffer) -> Buffer:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Taps first..end-1 of both axes of a kernel."""
+    """The taps first..end-1 of both axes of a kernel."""
 
     rows: tuple[int, int]
     columns: tuple[int, int]
 
     def weights(self, whole_kernel: np.ndarray) -> np.ndarray:
-        """Its share of (K, C, R, S)."""
+        """Return the part of weights (K, C, R, S) with these taps."""
         return np.ascontiguousarray(whole_kernel[:, :, slice(*self.rows), slice(*self.columns)])
 
 
@@ -126,14 +127,16 @@ def _name(layer: Layer) -> str:
 
 
 def _axis(axis: WindowAxis, taps: tuple[int, int]) -> WindowAxis:
-    """The windows of some taps. All rows stay as far apart as they are: what lies behind is not reached."""
+    """Return the windows of some taps. Rows stay as far apart as they are: the last taps are not reached."""
     count = taps[1] - taps[0]
     return WindowAxis(axis.size, axis.out, count, axis.stride, axis.dilation if count > 1 else 1)
 
 
 def _padded(b: Builder, layer: Layer, shape: Shape, source: Buffer) -> tuple[Buffer, WindowAxis, WindowAxis]:
-    """The input with its padding in memory, with room behind for rows that begin with a later tap; itself
-    where it needs neither."""
+    """Return the input with its padding in memory, and room after it for rows that begin with a later tap.
+
+    Returns the input itself if it needs neither.
+    """
     rows, columns = (
         replace(axis, size=max(axis.reach(axis.out), axis.before + axis.size), before=0, after=0)
         for axis in (shape.rows, shape.columns)
@@ -157,7 +160,7 @@ def _padded(b: Builder, layer: Layer, shape: Shape, source: Buffer) -> tuple[Buf
 def _parts(
     b: Builder, rows: WindowAxis, columns: WindowAxis, channels: int, padded: Buffer
 ) -> Sequence[_Part]:
-    """The fewest parts of about the same size that the registers and CBUF hold."""
+    """Return the fewest parts of about the same size that the registers and CBUF hold."""
     item = numpy_dtype(padded.dtype).itemsize
     deep = aligned(channels, packing(padded.dtype).channels) * item
     size, banks = b.spec.cbuf_bank_bytes, b.spec.cbuf_banks
@@ -175,7 +178,7 @@ def _parts(
                 str(columns.size * deep),
                 f"rows of at most {(banks - 1) * size} bytes",
             )
-        # A row less to hold, or a narrower kernel, whichever is larger.
+        # Fewer rows or a narrower kernel, whichever is larger.
         at = 0 if taps[0] > 1 and (taps[0] >= taps[1] or taps[1] == 1) else 1
         counts[at] += 1
     edges = [

@@ -1,8 +1,8 @@
-"""Comparisons, logic, choices and limits that a run gives. Booleans lie as 8-bit integers, 0 or 1.
+"""Lower comparisons, logic, choices and run-time limits. Booleans lie as 8-bit integers, 0 or 1.
 
 A comparison is the sign of a difference in fp32. A choice has no NaN where only one side has an infinity:
 each side meets plus infinity where it is chosen and minus infinity where it is not, in EW's minimum, and the
-maximum of both is what is left.
+maximum of both is the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ _NOT = Stages(main_factor=half_bits(-1.0), out=Requantisation(1, 0, 1))
 
 
 def _result(b: Builder, layer: Layer) -> tuple[Buffer, tuple[int, ...]]:
-    """The cube of the result, and the shape of its tensor."""
+    """Return the cube of the result, and the shape of its tensor."""
     node = layer.head
     target = b.home(node.outputs[0])
     is_half = b.graph.tensors[node.outputs[0]].dtype != "bool"
@@ -35,7 +35,7 @@ def _result(b: Builder, layer: Layer) -> tuple[Buffer, tuple[int, ...]]:
 
 
 def lower_comparison(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Greater, Less, Equal and with "or equal", of floats or booleans."""
+    """Lower Greater, Less, Equal and their "or equal" forms, of floats or booleans."""
     node, kind = layer.head, layer.head.op_type
     target, shape = _result(b, layer)
     one, two = (alike(b, layer, planner, tensor, target, shape) for tensor in node.inputs)
@@ -54,7 +54,7 @@ def lower_comparison(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_logic(b: Builder, layer: Layer, planner: Planner) -> None:
-    """And, Or, Xor, Not."""
+    """Lower And, Or, Xor, Not."""
     node, kind = layer.head, layer.head.op_type
     target, shape = _result(b, layer)
     given = [alike(b, layer, planner, tensor, target, shape) for tensor in node.inputs]
@@ -68,12 +68,12 @@ def lower_logic(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_choice(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Where of floats."""
+    """Lower Where of floats."""
     node = layer.head
     target, shape = _result(b, layer)
     chosen, one, two = (alike(b, layer, planner, tensor, target, shape) for tensor in node.inputs)
     steps = Steps(b, layer)
-    # (0 or 1, less a half) * 2^30 is beyond fp16.
+    # (0 or 1, minus a half) * 2^29 is beyond fp16.
     far = Stages(bias_constant=bits(-0.5), main_factor=half_bits(2.0**15), out=Requantisation(1 << 14))
     wanted = steps.run(chosen, far, dtype=HALF)
     other = steps.with_constant(wanted, dpu.NEGATIVE, dtype=HALF)
@@ -84,7 +84,7 @@ def lower_choice(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_cast(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Cast between floats, which are stored alike, and of booleans to floats."""
+    """Lower Cast between floats, which are stored alike, and of booleans to floats."""
     if b.graph.tensors[layer.inputs[0].tensor].dtype != "bool":
         lower_view(b, layer, planner)
         return
@@ -93,7 +93,7 @@ def lower_cast(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_limits(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Clip whose limits a run gives."""
+    """Lower Clip with run-time limits."""
     node = layer.head
     target = cube_of(b, layer, layer.output)
     shape = b.graph.tensors[node.outputs[0]].shape
@@ -107,7 +107,7 @@ def lower_limits(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_several(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Add, Mul, Max and their like, of any operands that broadcasting brings together."""
+    """Lower Add, Mul, Max and the like, of any operands that broadcast to one shape."""
     node = layer.head
     if layer.activation is not None and layer.activation.function != "Relu":
         raise CannotLower(f"{node.op_type} of operands of several shapes, with a table behind it")
@@ -142,4 +142,4 @@ OTHER_WAYS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
     **dict.fromkeys(_SEVERAL, lower_several),
     "Clip": lower_limits,
 }
-"""For what the lowerings of a family's own refuse."""
+"""Lowerings that are tried when that of the operator's own family refuses."""

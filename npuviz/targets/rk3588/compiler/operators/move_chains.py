@@ -1,7 +1,7 @@
-"""Views and Transposes one behind the other: one copy, whatever shapes lie in between.
+"""Find views and Transposes one after the other: one copy, whatever shapes lie in between.
 
-An attention parts the columns of a product into heads and brings these to the front. The tensor in between
-would cut through atoms; from end to end whole atoms go on.
+An attention splits the columns of a product into heads and brings these to the front. The tensor in between
+would cut through atoms; from end to end atoms stay whole.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -14,17 +14,19 @@ _MOVES = frozenset((*VIEWS, "Transpose")) - {"Cast"}
 
 
 def is_chain(graph: Graph, nodes: Sequence[int]) -> bool:
-    """Whether nodes of a layer are such moves, more than one."""
+    """Return whether nodes of a layer are several such moves."""
     return len(nodes) > 1 and all(graph.nodes[node].op_type in _MOVES for node in nodes)
 
 
 def chain_of_moves(
     graph: Graph, only_reader: Callable[[int], Node | None], node: Node, kept: Collection[int]
 ) -> list[Node]:
-    """A move and those behind it that alone read what the one before makes; the move only where none of them
-    changes the order of elements, or where it is none.
+    """Return a move and those after it, each the only reader of the one before.
 
-    only_reader  of a tensor that is no output; kept  nodes that stay alone
+    Returns the node alone if none of them changes the order of elements, or if it is no move.
+
+    only_reader  of a tensor that is no output
+    kept         nodes that stay alone
     """
     found = [node]
     while found[-1].op_type in _MOVES:

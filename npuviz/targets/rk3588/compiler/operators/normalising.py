@@ -1,9 +1,9 @@
-"""Normalisation along the channels of rows: CORE sums them up, the DPU does the rest.
+"""Lower normalisation along the channels of rows: CORE sums them up, the DPU does the rest.
 
-A mean is a product with one kernel; it comes back to all channels as a product of one channel with as many
+A mean is a product with one kernel; it returns to all channels as a product of one channel with as many
 kernels, in whose DPU stages it meets the tensor. Squares are bf16, which has the range of fp32, and their
 sums fp32. The inverse root of these begins as the known guess from their bits, taken as integers, and two of
-Newton's steps in fp32 make it exact. Ref: TRM: CORE multiplies bf16, the DPU alone has int32 and fp32.
+Newton's steps in fp32 refine it. Ref: TRM: CORE multiplies bf16, the DPU alone has int32 and fp32.
 """
 
 from dataclasses import replace
@@ -23,13 +23,13 @@ from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 
 GUESS = 0x5F3759DF
-"""Less half of the bits of a number: the bits of about its inverse root (off by 3.4 %). Known since 1986."""
+"""Minus half of a number's bits, gives about the bits of its inverse root (3.4 % off). Known since 1986."""
 NEWTON_STEPS = 2
 """0.034 becomes 1.7e-3, then 4.7e-6: a hundredth of fp16's rounding."""
 
 
 def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
-    """LayerNormalization and RMS normalisation of rows, as one operator or written out."""
+    """Lower LayerNormalization and RMS normalisation of rows, as one operator or several."""
     found = layer.normalisation
     assert found is not None
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
@@ -63,7 +63,7 @@ def _scratch(b: Builder, layer: Layer, what: str, shape: tuple[int, ...], dtype:
 
 
 def _vector(b: Builder, tensor: int, channels: int, default: float) -> np.ndarray:
-    """(C,) float64 of a constant."""
+    """Return a constant as (C,) float64."""
     values = np.asarray(b.graph.constants[tensor], np.float64) if tensor >= 0 else np.float64(default)
     return np.broadcast_to(np.reshape(values, -1), (channels,))
 
@@ -73,7 +73,7 @@ def _shape(rows: int) -> Shape:
 
 
 def _centred(b: Builder, layer: Layer, source: Buffer) -> Buffer:
-    """The rows less their means."""
+    """Return the rows minus their means."""
     rows, channels = source.shape
     means = _scratch(b, layer, "negative means", (rows, 1), "float16")
     column = np.full((1, channels, 1, 1), -1 / channels, np.float16)
@@ -88,14 +88,15 @@ def _centred(b: Builder, layer: Layer, source: Buffer) -> Buffer:
 def _spread(
     b: Builder, layer: Layer, factors: np.ndarray, ends: tuple[Buffer, Buffer], second: tuple[Buffer, int]
 ) -> None:
-    """One channel times the factors of all, joined to a second cube."""
+    """Multiply one channel by the factors of all channels, joined to a second cube."""
     weights = factors.astype(np.float16)[:, None, None, None]
     bias = np.zeros(len(weights), np.float32)
     convolve_into(b, layer, _shape(ends[0].shape[0]), Operands(weights, bias), ends, second=second)
 
 
 def _inverse_roots(b: Builder, layer: Layer, source: Buffer, epsilon: float) -> tuple[Buffer, float]:
-    """Rows of one channel: the inverse roots of the mean squares; and what makes them exact."""
+    """Return the inverse roots of the mean squares, as rows of one channel; and a factor that makes them
+    exact."""
     rows, channels = source.shape
     squares = _scratch(b, layer, "squares", source.shape, "bfloat16")
     emit(b, layer, source, squares, source, lambda o: Stages(operand=o), MULTIPLY)
@@ -105,12 +106,12 @@ def _inverse_roots(b: Builder, layer: Layer, source: Buffer, epsilon: float) -> 
     bias = np.array([epsilon], np.float32)
     convolve_into(b, layer, _shape(rows), Operands(column, bias), (squares, sums))
     b.begin_layer()
-    # What rounding the weight makes of the squares.
+    # The factor corrects the rounding of the weight.
     return inverse_root(b, layer, sums), float(np.sqrt(np.float64(column.flat[0]) * channels))
 
 
 def inverse_root(b: Builder, layer: Layer, sums: Buffer, dtype: str = "float16") -> Buffer:
-    """1 / sqrt of numbers of fp32, as a type: r = r * (3 - x * r * r) / 2 from the guess on."""
+    """Compute 1 / sqrt of numbers of fp32, as a type: r = r * (3 - x * r * r) / 2 from the guess on."""
     guess = _scratch(b, layer, "guess", sums.shape, "float32")
     channels = cube_shape(sums.shape)[1]
     constant = b.constant(f"{_name(layer)} bits", filled_up(np.full(channels, GUESS, np.int32)), "bias")
@@ -140,10 +141,10 @@ def _times(b: Builder, layer: Layer, one: Buffer, two: Buffer, what: str) -> Buf
 
 
 def _as(buffer: Buffer, dtype: str) -> Buffer:
-    """The same bytes as another type."""
+    """Return the same bytes as another type."""
     return replace(buffer, dtype=dtype)
 
 
 def _bits(value: np.floating) -> int:
-    """The bits of a number as a register holds them."""
+    """Return the bits of a number as a register holds them."""
     return int(np.array([value]).view(f"i{value.itemsize}")[0])

@@ -1,4 +1,4 @@
-"""Pad: what is there is moved into a cube whose zeros nobody else writes."""
+"""Lower Pad: move the elements into a cube whose zeros no task writes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,7 +32,7 @@ Ends = tuple[Buffer, Buffer]
 
 
 def lower_pad(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Pad with zeros; less than nothing is cut off."""
+    """Lower Pad with zeros; negative padding cuts off."""
     node, graph = layer.head, b.graph
     mode = attributes_of(node).text("mode", "constant")
     if mode != "constant":
@@ -57,26 +57,26 @@ def lower_pad(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def _like(given: Window, taken: Window) -> Span:
-    """Where channels go: all of them, where they are as many already as the result has."""
+    """Return where channels go: the given ones, or all if there are as many already as the result has."""
     return given.channels if given.channels.count == taken.channels.count else Span(0, taken.channels.count)
 
 
 def _refuse_value(graph: Graph, node: Node, scaled: Quantisation | None) -> None:
-    """Raises CannotLower unless what is filled in is stored as zero."""
+    """Raise CannotLower unless the fill value is stored as zero."""
     value = node.attributes.get("value", 0.0)
     if len(node.inputs) > 2 and node.inputs[2] >= 0:
         known = graph.constants.get(node.inputs[2])
         if known is None:
             raise CannotLower("a value that is no constant", change="a constant value")
         value = float(np.reshape(known, -1)[0]) if np.size(known) else 0.0
-    # Before a maximum it is often minus infinity, which no integer is.
+    # Before a maximum the value is often minus infinity, which no integer can be.
     stored = value if scaled is None else np.rint(value / scaled.scale) + scaled.zero_point
     if stored != 0:
         raise CannotLower("a value that is not stored as zero", f"{stored:g}", "zeros")
 
 
 def _spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[dict[int, Span], dict[int, Span]]:
-    """Of each axis that changes, what is taken and where it goes."""
+    """Return for each axis that changes which part is taken and where it goes."""
     pads = node.attributes.get("pads", node.attributes.get("paddings"))
     if len(node.inputs) > 1:
         values = graph.constants.get(node.inputs[1])
@@ -101,7 +101,7 @@ def _spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[dict[int, 
 
 
 def _window(shape: tuple[int, ...], cube: Buffer, spans: Mapping[int, Span]) -> Window:
-    """A part of a tensor in its cube."""
+    """Return the window of a part of a tensor in its cube."""
     found = whole(cube)
     for axis, place in enumerate(cube_axes(shape, cube)):
         if axis in spans:
@@ -110,7 +110,8 @@ def _window(shape: tuple[int, ...], cube: Buffer, spans: Mapping[int, Span]) -> 
 
 
 def _keeps_atoms(source: Buffer, target: Buffer, channels: tuple[Span, Span]) -> bool:
-    """Whether channels are whole atoms at both ends, and nothing that fills up an atom gets beside them."""
+    """Return whether channels are whole atoms at both ends, and the filling of an atom lands beside no
+    others."""
     taken, given = channels
     size = cube_shape(target.shape)[1] if len(target.shape) != 2 else target.shape[1]
     return is_by_atoms(source, taken, taken.first + taken.count) and is_by_atoms(target, given, size)
@@ -119,7 +120,7 @@ def _keeps_atoms(source: Buffer, target: Buffer, channels: tuple[Span, Span]) ->
 def _with_channels(
     b: Builder, layer: Layer, source: Buffer, target: Buffer, windows: tuple[Window, Window]
 ) -> tuple[Buffer, Window]:
-    """The source with the channels of the result, by CORE, and what is taken of that."""
+    """Return the source with the channels of the result, made by CORE, and the window taken of it."""
     taken, given = windows
     chosen = _chosen(cube_shape(target.shape)[1], (taken.channels, given.channels))
     images, _, rows, columns = cube_shape(source.shape)
@@ -131,7 +132,7 @@ def _with_channels(
 
 
 def _chosen(size: int, channels: tuple[Span, Span]) -> list[int]:
-    """For each channel of the result its number in the source, -1 for zeros."""
+    """Return for each channel of the result its number in the source, -1 for zeros."""
     taken, given = channels
     found = [-1] * size
     found[given.first : given.first + given.count] = range(taken.first, taken.first + taken.count)
@@ -145,7 +146,7 @@ def _pad_rows(
     parts: tuple[tuple[tuple[int, ...], tuple[int, ...]], tuple[dict[int, Span], dict[int, Span]]],
     stages: Stages,
 ) -> None:
-    """The same where both tensors lie as rows of their last axis. parts  shapes, and spans of their axes"""
+    """Pad tensors that lie as rows of their last axis. parts  shapes, and spans of their axes"""
     source, target = ends
     shapes, spans = parts
     taken, given = (row_numbers(shape, span) for shape, span in zip(shapes, spans, strict=True))

@@ -1,4 +1,4 @@
-"""Pooling: maximum and average on the PPU, averages that change their scale as convolutions on CORE."""
+"""Lower pooling: maximum and average on the PPU, averages that change their scale as convolutions on CORE."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,13 +25,13 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8
 PPU_ENABLES = 0x60
 AVERAGE, MAXIMUM = 0, 1
 MAX_TAPS = 31
-"""Of a row or column of a kernel of CORE: 5 bits. Ref: XML."""
+"""Most taps of a row or column of a kernel of CORE: 5 bits. Ref: XML."""
 MAX_KERNEL, MAX_PAD = 16, 7
-"""Fields of 4 bits for size - 1, of 3 bits for padding. Ref: XML."""
+"""Largest window and padding: fields of 4 bits for size - 1, of 3 bits for padding. Ref: XML."""
 
 
 def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
-    """MaxPool, AveragePool, GlobalAveragePool and GlobalMaxPool of one or two spatial dimensions."""
+    """Lower MaxPool, AveragePool, GlobalAveragePool and GlobalMaxPool of one or two spatial dimensions."""
     node = layer.head
     if len([tensor for tensor in node.outputs if tensor >= 0]) > 1:
         raise CannotLower("indices of the maxima", change="drop the output Indices")
@@ -56,7 +56,8 @@ def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def _in_steps(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], steps: list[Shape], method: int) -> None:
-    """Small windows one behind the other; averages of int8 are fp16 in between: rounded ones drift."""
+    """Emit small windows one after the other; averages of int8 are fp16 in between, because rounded ones
+    drift."""
     source, target = ends
     name = layer.head.name or layer.head.op_type
     taken, out = layer.inputs[0].quantisation, layer.output.quantisation
@@ -85,10 +86,10 @@ def _in_steps(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], steps: list
 
 
 def _steps(window: Shape, method: int) -> list[Shape]:
-    """A window over the whole plane as several small ones, one behind the other, each of equal parts; those
-    of maxima may overlap.
+    """Return small windows one after the other that make a window over the whole plane.
 
-    Raises CannotLower for other windows, and for planes that cannot be divided so.
+    Each has equal parts; those of maxima may overlap. Raises CannotLower for other windows, and for planes
+    that cannot be divided so.
     """
     if (window.rows.out, window.columns.out) != (1, 1) or any(window.pads):
         raise CannotLower(
@@ -110,8 +111,10 @@ def _steps(window: Shape, method: int) -> list[Shape]:
 
 
 def _factors(size: int, method: int) -> list[tuple[int, int]]:
-    """Few windows of the PPU that one behind the other cover a size, each with its stride; averages, which
-    take each position once, may end with one that only CORE holds."""
+    """Return few windows of the PPU, each with its stride, that one after the other cover a size.
+
+    Averages, which take each position once, may end with a window that only CORE holds.
+    """
     found: list[tuple[int, int]] = []
     while size > 1:
         factor = next((part for part in range(MAX_KERNEL, 1, -1) if size % part == 0), 0)
@@ -133,7 +136,7 @@ def _factors(size: int, method: int) -> list[tuple[int, int]]:
 
 
 def _overlapping(size: int) -> tuple[int, int]:
-    """The window and stride that leave least of a size that no window divides, each position seen."""
+    """Return the window and stride that leave least of a size that no window divides, each position seen."""
     ways = ((kernel, stride) for kernel in range(2, MAX_KERNEL + 1) for stride in range(1, kernel + 1))
     whole = [(kernel, stride) for kernel, stride in ways if (size - kernel) % stride == 0]
     return min(whole, key=lambda way: ((size - way[0]) // way[1], way[0]))
@@ -143,7 +146,7 @@ LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = dict.fromke
 
 
 def _window(layer: Layer, source: Buffer, target: Buffer, method: int) -> Shape:
-    """The padding behind the image is what the last window reaches."""
+    """Return the window of a pool. The padding after the image is as much as the last window reaches."""
     node = layer.head
     _, _, height, width = cube_shape(source.shape)
     if node.op_type.startswith("Global"):
@@ -168,12 +171,13 @@ def _fits_ppu(window: Shape) -> bool:
 
 
 def _fits_core(window: Shape) -> bool:
-    """Whether the fields of CNA hold the window. Ref: XML."""
+    """Return whether the fields of CNA hold the window. Ref: XML."""
     return max(window.kernel) <= MAX_TAPS and max(window.strides) <= 7 and max(window.pads) <= 15
 
 
 def _on_core(b: Builder, layer: Layer, source: Buffer, window: Shape) -> None:
-    """An average as a depthwise convolution: int8 sums stay exact until they are scaled for the output."""
+    """Emit an average as a depthwise convolution: int8 sums stay exact until they are scaled for the
+    output."""
     channels = cube_shape(source.shape)[1]
     taps = window.kernel[0] * window.kernel[1]
     size = (channels, 1, *window.kernel)
@@ -194,7 +198,7 @@ def _on_core(b: Builder, layer: Layer, source: Buffer, window: Shape) -> None:
 
 
 def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Shape, method: int) -> None:
-    """PPU tasks: channel surfaces shared out to the cores."""
+    """Emit PPU tasks: channel surfaces shared out to the cores."""
     dtype = source.dtype
     filling = source.zero_point if dtype == "int8" else 0
     group = packing(dtype).channels

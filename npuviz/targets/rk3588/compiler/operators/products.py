@@ -1,4 +1,4 @@
-"""Conv, Gemm and MatMul with constant weights: from a node to the numbers that CORE computes with."""
+"""Lower Conv, Gemm and MatMul: from a node to the numbers that CORE computes with."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,7 +23,7 @@ from npuviz.targets.rk3588.compiler.tiling import Shape
 
 
 def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Conv with constant weights: dense or depthwise."""
+    """Lower Conv, dense or depthwise; run-time weights are laid out by the NPU."""
     node = layer.head
     weights_id, *rest = node.inputs[1:]
     shape_in: tuple[int, ...] = b.graph.tensors[layer.inputs[0].tensor].shape
@@ -65,7 +65,8 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def lower_product(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Gemm and MatMul with a constant right side, as a 1x1 convolution over rows."""
+    """Lower Gemm and MatMul with a constant right side, as a 1x1 convolution over rows; others as run-time
+    products."""
     node = layer.head
     if not all(planner.is_constant(tensor) for tensor in node.inputs[1:]):
         lower_run_product(b, layer, planner)
@@ -103,7 +104,7 @@ LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {
 
 
 def _block_diagonal(weights: np.ndarray, groups: int) -> np.ndarray:
-    """Grouped weights (K, C/g, R, S) as dense ones with zeros."""
+    """Return grouped weights (K, C/g, R, S) as dense ones with zeros."""
     kernels, inner = weights.shape[:2]
     dense = np.zeros((kernels, inner * groups, *weights.shape[2:]), weights.dtype)
     size = kernels // groups

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear between fp16 and int8 cubes: the DPU converts them."""
+"""Lower QuantizeLinear and DequantizeLinear between fp16 and int8 cubes: the DPU converts them."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,7 +11,7 @@ from npuviz.targets.rk3588.task.cube import cube_shape
 
 
 def lower_quantise(b: Builder, layer: Layer, planner: Planner) -> None:
-    """fp16 to int8, or back."""
+    """Lower a conversion of fp16 to int8, or back."""
     taken, given = layer.inputs[0], layer.output
     stages = (
         to_halves(taken.quantisation) if taken.quantisation is not None else to_integers(given.quantisation)

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: the products with the inputs of all steps at once, then a few tasks for each step.
+"""Lower RNN, GRU and LSTM: the products with the inputs of all steps at once, then a few tasks for each step.
 
 CORE multiplies the state with its weights, which stay in CBUF from step to step where they fit; EW adds what
 the input gives, and the table follows in the same task. One table serves all gates: a logistic function of
@@ -51,23 +51,23 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES
 _KERNELS, _LANES = packing(HALF).kernels, packing(HALF).channels
 _USUAL: Mapping[str, tuple[str, ...]] = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
 _ORDER: Mapping[str, tuple[int, ...]] = {"RNN": (0,), "GRU": (0, 1, 2), "LSTM": (1, 0, 2, 3)}
-"""Gates as they lie here, by their numbers in the operator: of an LSTM output, input, forget, cell."""
+"""Order of gates in memory, by their numbers in the operator: of an LSTM output, input, forget, cell."""
 _TANH: Mapping[str, tuple[int, ...]] = {"RNN": (), "GRU": (2,), "LSTM": (3,)}
 """Numbers of the gates whose function is the hyperbolic tangent."""
 _SPELLING = {"leakyrelu": "LeakyRelu", "hardsigmoid": "HardSigmoid", "thresholdedrelu": "ThresholdedRelu"}
 _CENTRE = Stages(bias_constant=bits(-0.5), main_factor=half_bits(2.0))
-"""From the logistic function of 2x to the hyperbolic tangent of x."""
+"""Stages from the logistic function of 2x to the hyperbolic tangent of x."""
 
 
 @cache
 def _logistic() -> ActivationTable:
-    """The one table of GRU and LSTM; level outside."""
+    """Return the single table of GRU and LSTM; level outside."""
     return half_table(lambda x: 0.5 + 0.5 * np.tanh(x), -8, 8)
 
 
 @cache
 def _table_of(kind: str, alpha: float | None, beta: float | None) -> ActivationTable:
-    """The table of an RNN's activation. Raises CannotLower where none is known."""
+    """Return the table of an RNN's activation. Raises CannotLower if none is known."""
     given = {name: value for name, value in (("alpha", alpha), ("beta", beta)) if value is not None}
     known: dict[str, tuple[Function, int, int]] = {"tanh": (np.tanh, -8, 8)}
     found = known.get(kind)
@@ -82,7 +82,7 @@ def _table_of(kind: str, alpha: float | None, beta: float | None) -> ActivationT
 
 @dataclass(frozen=True)
 class _Part:
-    """Some channels of a cube of rows, from one row on: what a task reads or writes.
+    """Some channels of a cube of rows, from one row on, that a task reads or writes.
 
     at  channel, row
     """
@@ -92,13 +92,13 @@ class _Part:
 
     @property
     def address(self) -> int:
-        """Of the first atom."""
+        """Address of the first atom."""
         channel, row = self.at
         lanes = packing(self.cube.dtype).channels
         return self.cube.address + (channel // lanes * self.cube.shape[0] + row) * ATOM_BYTES
 
     def operand(self, alu: int) -> Operand:
-        """As EW reads it."""
+        """Return the part as an operand of EW."""
         item = 4 if self.cube.dtype == SINGLE else 2
         return Operand(self.address, alu, self.cube.shape[0], item)
 
@@ -107,9 +107,8 @@ class _Part:
 class _Steps:
     """One direction of a layer.
 
-    rows  sizes: steps, batch;  states  hidden values: row of a step's -> the cube that holds them
-    given  products of the inputs, (steps * batch, gates) in fp32, from a channel on
-    weights  of the state, packed; one cube for each product of a step, with its bias
+    number   of the direction
+    given    products of the inputs, (steps * batch, gates) in fp32, from a channel on
     """
 
     b: Builder
@@ -120,7 +119,7 @@ class _Steps:
 
     @cached_property
     def width(self) -> int:
-        """Channels of a gate here."""
+        """Channels of a gate in memory."""
         return _filled(self.form.hidden)
 
     @cached_property
@@ -129,12 +128,12 @@ class _Steps:
         return aligned(self.form.hidden, _LANES)
 
     def cube(self, name: str, channels: int, dtype: str = SINGLE) -> Buffer:
-        """A cube of its own for one batch, with zeros at first."""
+        """Make a cube for one batch, with zeros at first."""
         whole = f"{self.layer.head.name or self.layer.head.op_type} {name}"
         return self.b.cleared(whole, (self.form.batch, channels), dtype)
 
     def input_at(self, step: int, gate: int) -> _Part:
-        """What the input gives for gates from one on."""
+        """Return the products of the input for gates from one on."""
         cube, first = self.given
         return _Part(cube, (first + gate * self.width, step * self.form.batch))
 
@@ -146,7 +145,7 @@ class _Steps:
         stages: Stages = Stages(),  # noqa: B008
         table: ActivationTable | None = None,
     ) -> None:
-        """A task of the DPU alone. table  follows the stages"""
+        """Add a task of the DPU alone. table  follows the stages"""
         size = (channels, self.form.batch, 1)
         dtypes = (source.cube.dtype, target.cube.dtype)
         planes = [Plane(part.cube.shape[0]) for part in (source, target)]
@@ -167,7 +166,7 @@ class _Steps:
         table: ActivationTable | None,
         keeps: bool,
     ) -> None:
-        """The state of one batch with weights. keeps  those that CBUF still has are not fetched again"""
+        """Multiply the state of one batch with weights. keeps  those still in CBUF are not fetched again"""
         batch = self.form.batch
         base = ConvTask(
             in_dtype=HALF, out_dtype=target.cube.dtype, width=1, height=batch, channels=self.stored,
@@ -197,7 +196,7 @@ class _Steps:
             self.b.task(self.layer.head.id, 0, words, enables_of(part))
 
     def weights(self, name: str, gates: Sequence[int], bias: np.ndarray | None = None) -> "_Weights":
-        """Weights of the state for some gates, by their numbers here."""
+        """Make the weights of the state for some gates, given by their place in memory."""
         form, order = self.form, _ORDER[self.form.kind]
         full = np.zeros((len(gates) * self.width, self.stored), np.float32)
         for place, gate in enumerate(gates):
@@ -215,7 +214,7 @@ class _Steps:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """Weights as CORE wants them, how many kernels they are, and what BS adds to the sums."""
+    """Weights as CORE wants them, the number of their kernels, and the bias that BS adds to the sums."""
 
     held: Buffer
     kernels: int
@@ -235,12 +234,12 @@ def _filled(hidden: int) -> int:
 
 
 def _share(kind: str, gate: int) -> float:
-    """What a gate's weights are multiplied by, so that one table serves all."""
+    """Return the factor of a gate's weights that lets one table serve all gates."""
     return 1.0 if kind == "RNN" or gate in _TANH[kind] else 0.5
 
 
 def _half(values: np.ndarray) -> np.ndarray:
-    """Weights in fp16. Raises CannotLower for what that cannot hold."""
+    """Return weights in fp16. Raises CannotLower for weights that it cannot hold."""
     if np.abs(values).max(initial=0) > np.finfo(np.float16).max:
         raise CannotLower("weights that fp16 cannot hold")
     return values.astype(np.float16)
@@ -250,7 +249,7 @@ def _half(values: np.ndarray) -> np.ndarray:
 
 
 def lower_recurrent(b: Builder, layer: Layer, planner: Planner) -> None:
-    """RNN, GRU and LSTM with constant weights, any direction, given states or none."""
+    """Lower RNN, GRU and LSTM with constant weights, in any direction, with or without given states."""
     form = recurrence_of(b.graph, layer.head, lambda t: _constant(planner, t))
     _refuse(form)
     node = layer.head
@@ -310,7 +309,7 @@ def _refuse(form: Recurrence) -> None:
 
 
 def _inputs(b: Builder, layer: Layer, form: Recurrence, rows: Buffer) -> Buffer:
-    """(steps * batch, directions * gates) in fp32: the product of all inputs, with all of the bias that is
+    """Return (steps * batch, directions * gates) in fp32: the product of all inputs, with the bias that is
     added there."""
     width, order = _filled(form.hidden), _ORDER[form.kind]
     full = np.zeros((form.directions, len(order), width, form.features), np.float32)
@@ -342,7 +341,7 @@ class _Ends:
 
     @staticmethod
     def of(b: Builder, layer: Layer, place: int, form: Recurrence) -> "_Ends | None":
-        """The output at a place, None where nobody wants it."""
+        """Return the output at a place, None if it is not used."""
         tensor = layer.head.outputs[place] if place < len(layer.head.outputs) else -1
         if tensor < 0:
             return None
@@ -354,7 +353,7 @@ class _Ends:
 
 
 def _given_state(b: Builder, layer: Layer, planner: Planner, place: int, form: Recurrence) -> Buffer | None:
-    """A state before the first step, as rows of all directions; None where it is zeros."""
+    """Return a state before the first step, as rows of all directions; None if it is zeros."""
     node = layer.head
     tensor = node.inputs[place] if place < len(node.inputs) else -1
     if tensor < 0 or (place == 6 and form.kind != "LSTM"):
@@ -366,7 +365,7 @@ def _given_state(b: Builder, layer: Layer, planner: Planner, place: int, form: R
 
 
 def _first_state(steps: _Steps, begins: Sequence[Buffer | None]) -> _State:
-    """The state before the first step; the cell lies behind the gates."""
+    """Return the state before the first step; the cell lies after the gates."""
     hidden, cell = (
         None if held is None else _Part(held, (0, steps.number * steps.form.batch)) for held in begins
     )
@@ -381,12 +380,12 @@ def _first_state(steps: _Steps, begins: Sequence[Buffer | None]) -> _State:
 
 
 Step = Callable[[int, _State, _Part | None, bool], _State]
-"""A step's number, the state before it, where its hidden values go (None: nobody wants them), and whether
-CBUF has the weights of the step before -> the state behind it."""
+"""(step's number, state before it, where its hidden values go (None: they are not used), whether CBUF has the
+weights of the step before) -> state after it."""
 
 
 def _rnn(steps: _Steps) -> Step:
-    """One task a step."""
+    """Make the steps of an RNN: one task each."""
     form = steps.form
     (kind,) = form.activations(steps.number)
     table = None if kind == "relu" else _table_of(kind, *form.parameters(steps.number))
@@ -402,7 +401,8 @@ def _rnn(steps: _Steps) -> Step:
 
 
 def _lstm(steps: _Steps) -> Step:
-    """Five tasks a step: the gates o, i, f, g; i * g and f * c; their sum; its table; the product with o."""
+    """Make the steps of an LSTM, of five tasks: the gates o, i, f, g; i * g and f * c; their sum; its table;
+    times o."""
     width = steps.width
     weights = steps.weights("R", range(4))
     parts, looked = steps.cube("parts", 2 * width), steps.cube("cell", width)
@@ -435,8 +435,10 @@ def _lstm(steps: _Steps) -> Step:
 
 
 def _gru(steps: _Steps) -> Step:
-    """Six or seven tasks a step: z and r; what the state gives for the new values n, and their table; then
-    n - z * (n - h)."""
+    """Make the steps of a GRU, of six or seven tasks.
+
+    They are z and r; the state's part of the new values n, and their table; then n - z * (n - h).
+    """
     width, form = steps.width, steps.form
     doors, new = steps.cube("doors", 2 * width), steps.cube("new", width)
     passed, first = steps.cube("passed", width), steps.cube("change", width)

@@ -1,4 +1,5 @@
-"""Parts of tensors whose cubes are rows of their last axis: runs of rows at even distances, one move each."""
+"""Find moves for parts of tensors whose cubes are rows of their last axis: one for each run of rows at even
+distances."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,13 +10,15 @@ from npuviz.targets.rk3588.tables import Buffer
 
 
 def is_rows(shape: Sequence[int], buffer: Buffer) -> bool:
-    """Whether a cube holds a tensor of more axes as rows of its last one."""
+    """Return whether a cube holds a tensor of more axes as rows of its last one."""
     return len(shape) > 2 and len(buffer.shape) == 2
 
 
 def row_numbers(shape: Sequence[int], spans: Mapping[int, Span]) -> np.ndarray:
-    """(rows of the part,): which rows of a tensor a part of it lies in, in its order. spans  of its axes, all
-    of those that are left out; the last axis does not matter"""
+    """Return which rows of a tensor a part of it lies in, in the part's order: (rows of the part,).
+
+    spans  of its axes, all of those that are left out; the last axis does not matter
+    """
     sizes = tuple(shape[:-1])
     numbers = np.arange(int(np.prod(sizes))).reshape(sizes)
     for axis in range(len(sizes)):
@@ -29,9 +32,10 @@ def row_numbers(shape: Sequence[int], spans: Mapping[int, Span]) -> np.ndarray:
 def row_parts(
     taken: np.ndarray, given: np.ndarray, channels: tuple[Span, Span]
 ) -> list[tuple[Window, Window]]:
-    """Windows of the source and the target that together move rows to rows, one after the other.
+    """Return windows of the source and the target that together move rows to rows, one after the other.
 
-    taken, given  (rows,): their numbers; channels  of each of them, in the source and the target
+    taken, given  (rows,): their numbers in the source and the target
+    channels      of each row, in the source and the target
     """
     found: list[tuple[Window, Window]] = []
     begin = 0
@@ -46,7 +50,7 @@ def row_parts(
 
 
 def _end_of_run(taken: np.ndarray, given: np.ndarray, begin: int) -> int:
-    """Where rows at even distances end, which go forwards in both."""
+    """Return where a run of rows at even distances ends that goes forwards in both."""
     steps = [np.diff(rows[begin:]) for rows in (taken, given)]
     if not len(steps[0]) or min(step[0] for step in steps) < 1:
         return begin + 1

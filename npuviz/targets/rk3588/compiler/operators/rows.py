@@ -1,10 +1,9 @@
-"""Reductions and what is made of them, over any axes: the tensor is brought into rows whose channels are
-reduced.
+"""Lower reductions and what is made of them, over any axes: the reduced axes become the channels of rows.
 
-CORE adds channels up: a product with a column of ones, whose sum is fp32. Squares and what else needs fp32 go
-there as two numbers of bf16, the second one what the first leaves out. A maximum is a tournament: EW takes
-the larger of two halves of the surfaces until one atom is left, whose 8 channels a product with ones and
-zeros turns against each other. What is found comes back to all channels as a product of one channel.
+CORE adds channels up: a product with a column of ones, whose sum is fp32. Squares and other fp32 values go
+there as two numbers of bf16, the second one being what the first leaves out. A maximum is a tournament: EW
+takes the larger of two halves of the surfaces until one atom is left, whose 8 channels a product with ones
+and zeros turns against each other. The result returns to all channels as a product of one channel.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +34,7 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 _GROUP = packing(HALF).channels
 _LOW = -16.0
-"""Below that e^x is nothing beside 1 in fp16."""
+"""Below this, e^x is nothing beside 1 in fp16."""
 SPLIT = "bfloat16"
 
 
@@ -50,9 +49,10 @@ def relaid(
     order: Sequence[int] | None = None,
     shape: Sequence[int] = (),
 ) -> None:
-    """Bring all elements to a target, in their order or, of a tensor of a shape, axis by axis in another one.
+    """Bring all elements to a target, in their order or, for a tensor of a shape, axis by axis in another
+    one.
 
-    By a copy of atoms and lanes, or by one product where that takes less. Raises CannotLower for neither.
+    By a copy of atoms and lanes, or by one product if that takes less. Raises CannotLower if neither works.
     """
     copy, is_small = None, dense.is_dense_faster(b, [source], [target])
     try:
@@ -78,7 +78,7 @@ def relaid(
 
 
 def rows_of(b: Builder, layer: Layer, source: Buffer, shape: Sequence[int], axes: Sequence[int]) -> Buffer:
-    """A tensor as rows (others, axes): the axes are the channels. The cube itself where it lies so."""
+    """Return a tensor as rows (others, axes): the axes are the channels. The cube itself if it lies so."""
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     size = int(np.prod([shape[axis] for axis in axes], dtype=np.int64))
     wanted = (int(np.prod([shape[axis] for axis in kept], dtype=np.int64)), size)
@@ -96,7 +96,7 @@ def rows_of(b: Builder, layer: Layer, source: Buffer, shape: Sequence[int], axes
 
 
 def _is_by_position(cube: Buffer, shape: Sequence[int], axes: Sequence[int]) -> bool:
-    """Whether a picture is rows of its channels, position by position, as it lies."""
+    """Return whether a picture lies as rows of its channels, position by position."""
     return len(cube.shape) == len(shape) > 2 and list(axes) == [1] and shape[0] == 1
 
 
@@ -108,8 +108,7 @@ def _rows(count: int) -> Shape:
 
 
 def summed(b: Builder, layer: Layer, rows: Buffer, factor: float = 1.0, kernels: int = 1) -> Buffer:
-    """(M, kernels) in fp32: the sum of the channels of each row, in fp16 or fp32, in each of the channels
-    made.
+    """Return the sum of the channels of each row (fp16 or fp32) in each made channel: (M, kernels) in fp32.
 
     factor  of all, a power of two if it is to be exact
     """
@@ -145,7 +144,8 @@ def spread(
     factor: float = 1.0,
     second: tuple[Buffer, int] | None = None,
 ) -> None:
-    """The first channel of a cube of fp16 in all channels of another, times a factor, joined to a second."""
+    """Write the first channel of a cube of fp16 to all channels of another, times a factor, joined to a
+    second."""
     count, channels = target.shape
     weights = np.zeros((channels, column.shape[1], 1, 1), np.float16)
     weights[:, 0] = factor
@@ -158,12 +158,13 @@ def spread(
 
 
 def extreme(b: Builder, layer: Layer, rows: Buffer, alu: int) -> Buffer:
-    """(M, 8) in fp16: the largest (ALU_MAX) or smallest of the channels of each row, in all channels."""
+    """Return the largest (ALU_MAX) or smallest of the channels of each row, in all channels: (M, 8) in
+    fp16."""
     steps = Steps(b, layer)
     count, channels = rows.shape
     left = channels // _GROUP
     if channels % _GROUP:
-        # The last atom is filled up: its place is taken by the last channels, some of them once more.
+        # The last atom is not full: the last channels, some of them repeated, replace it.
         first = max(0, left - 1)
         tail = _surfaces(rows, first, channels - first * _GROUP)
         inside = channels - first * _GROUP
@@ -185,14 +186,16 @@ def extreme(b: Builder, layer: Layer, rows: Buffer, alu: int) -> Buffer:
 
 
 def _surfaces(rows: Buffer, first: int, channels: int) -> Buffer:
-    """Channels of rows from an atom on."""
+    """Return the channels of rows from an atom on."""
     count = rows.shape[0]
     return replace(rows, shape=(count, channels), address=rows.address + first * count * ATOM_BYTES)
 
 
 def _tournament(steps: Steps, rows: Buffer, alu: int) -> Buffer:
-    """One atom of each row, from whole ones: the first against the last, where one is left over it plays
-    itself."""
+    """Return one atom of each row, from whole ones: the first half against the last.
+
+    If the number is odd, the middle atom meets itself.
+    """
     left = rows.shape[1] // _GROUP
     while left > 1:
         half = -(-left // 2)
@@ -222,7 +225,7 @@ def _picked(
 
 
 def _apart(b: Builder, layer: Layer, rows: Buffer) -> tuple[Buffer, Buffer, Buffer]:
-    """(what rows are below their largest, e to that, the largest), in fp16."""
+    """Return (rows minus their largest, e to that, the largest), in fp16."""
     steps = Steps(b, layer)
     largest = extreme(b, layer, rows, dpu.ALU_MAX)
     below = steps.cube(rows, HALF)
@@ -234,7 +237,7 @@ def _apart(b: Builder, layer: Layer, rows: Buffer) -> tuple[Buffer, Buffer, Buff
 
 
 def lower_softmax(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Softmax and LogSoftmax along one axis, or from one on (before opset 13)."""
+    """Lower Softmax and LogSoftmax along one axis, or from one on (before opset 13)."""
     node, kind = layer.head, layer.head.op_type
     source, target = _ends(b, layer)
     shape = b.graph.tensors[layer.inputs[0].tensor].shape
@@ -277,7 +280,7 @@ def _softmax_axes(b: Builder, node: Node, shape: Sequence[int]) -> tuple[list[in
 
 
 def lower_reduction(b: Builder, layer: Layer, planner: Planner) -> None:
-    """ReduceSum, ReduceMax and their like, over any constant axes."""
+    """Lower ReduceSum, ReduceMax and the like, over any constant axes."""
     node, kind = layer.head, layer.head.op_type
     source, target = _ends(b, layer)
     shape = b.graph.tensors[layer.inputs[0].tensor].shape
@@ -345,7 +348,7 @@ def _log_sum_exp(steps: Steps, rows: Buffer, made: Buffer) -> None:
 
 
 def _product(steps: Steps, rows: Buffer, made: Buffer) -> None:
-    """Channels filled up with ones to a power of two, then half by half, down to lanes."""
+    """Multiply channels: fill up with ones to a power of two, then half by half, down to lanes."""
     count, channels = rows.shape
     if channels > _GROUP:
         raise CannotLower("a product of that many numbers soon leaves fp16's range", str(channels))

@@ -1,9 +1,9 @@
-"""Products of two tensors that only a run tells: the second one is laid out as weights by the NPU itself.
+"""Lower products of two run-time tensors: the NPU itself lays out the second one as weights.
 
 Weights of a product lie in groups of 16 kernels and blocks of 32 channels, kernel by kernel in atoms of 8
 channels. A matrix lies in rows of channels, so that these are copies: of whole atoms where its channels are
-those of the product, of turned squares of lanes where they are the kernels. Of small tensors one product with
-ones and zeros makes weights in any order, those of convolutions, too.
+those of the product, of turned squares of lanes where they are the kernels. For small tensors one product
+with ones and zeros makes weights in any order, those of convolutions, too.
 """
 
 import math
@@ -43,7 +43,7 @@ _BLOCK = 32
 
 
 def lower_run_product(b: Builder, layer: Layer, planner: Planner) -> None:
-    """MatMul and Gemm whose second operand only a run tells."""
+    """Lower MatMul and Gemm with a run-time second operand."""
     node = layer.head
     if layer.is_quantised:
         raise CannotLower("a product of two tensors in int8", change="fp16 around it")
@@ -79,7 +79,7 @@ def lower_run_product(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def operand_cube(b: Builder, layer: Layer, planner: Planner, tensor: int) -> Buffer:
-    """An operand as a cube; a constant is laid out as one."""
+    """Return an operand as a cube; a constant is laid out as one."""
     found = next((stored for stored in layer.inputs if stored.tensor == tensor), None)
     if found is not None:
         return cube_of(b, layer, found)
@@ -89,12 +89,12 @@ def operand_cube(b: Builder, layer: Layer, planner: Planner, tensor: int) -> Buf
 
 
 def _size(one: tuple[int, ...], two: tuple[int, ...], turns: tuple[bool, ...]) -> tuple[int, int]:
-    """Rows and columns of one product."""
+    """Return the rows and columns of one product."""
     return one[-1] if turns[0] else one[-2], two[-2] if turns[1] else two[-1]
 
 
 def _batch(shape: tuple[int, ...], at: tuple[int, ...]) -> int:
-    """Which matrix of an operand stands at a place of the result's batches."""
+    """Return which matrix of an operand belongs to a place of the result's batches."""
     own = at[len(at) - len(shape) :]
     found = 0
     for size, index in zip(shape, own, strict=True):
@@ -103,7 +103,7 @@ def _batch(shape: tuple[int, ...], at: tuple[int, ...]) -> int:
 
 
 def numbers_of(b: Builder, layer: Layer, tensor: int) -> np.ndarray:
-    """Numbers of a tensor's elements from 1 on, in its shape: what stands for weights that only a run tells.
+    """Return the numbers of a tensor's elements from 1 on, in its shape, which stand for run-time weights.
 
     Raises CannotLower for int8.
     """
@@ -116,7 +116,7 @@ def numbers_of(b: Builder, layer: Layer, tensor: int) -> np.ndarray:
 def operands_at_run(
     b: Builder, layer: Layer, planner: Planner, numbers: np.ndarray, tensors: tuple[int, int]
 ) -> Operands:
-    """Weights and bias of a convolution that only a run tells. tensors  of both, -1 where there is no bias"""
+    """Return run-time weights and bias of a convolution. tensors  of both, -1 where there is no bias"""
     weights, bias = tensors
     kernels = numbers.shape[0]
     like = Buffer("", 0, 0, "feature", shape=(1, kernels), dtype=HALF)
@@ -139,7 +139,8 @@ def operands_at_run(
 
 
 def _packed(b: Builder, layer: Layer, rows: Buffer, which: tuple[int, int, int], is_turned: bool) -> Buffer:
-    """Weights of all matrices. which  how many, channels and kernels of each; is_turned  rows are kernels"""
+    """Return the weights of all matrices. which  how many, channels and kernels of each; is_turned  rows are
+    kernels"""
     count, channels, kernels = which
     filled = aligned(kernels, _KERNELS), aligned(channels, _LANES)
     name = f"{layer.head.name or layer.head.op_type} weights"
@@ -168,7 +169,8 @@ def _packed(b: Builder, layer: Layer, rows: Buffer, which: tuple[int, int, int],
 def _copies(
     b: Builder, rows: Buffer, held: Buffer, which: tuple[int, int, int], is_turned: bool
 ) -> list[Copy]:
-    """Copies of the whole blocks of 32 channels, and of the narrower one behind them, for all matrices."""
+    """Return copies of the whole blocks of 32 channels, and of the narrower one after them, for all
+    matrices."""
     count, channels, kernels = which
     total = rows.shape[0]
     atoms = aligned(channels, _LANES) // _LANES
@@ -176,7 +178,7 @@ def _copies(
     whole = channels // _BLOCK * _BLOCK, kernels // _KERNELS * _KERNELS
     each = Axis(count, kernels if is_turned else channels), Axis(count, aligned(kernels, _KERNELS) * atoms)
     found: list[Copy] = []
-    # A group of kernels that is not full has the room of a full one: what is missing stays 0.
+    # A group of kernels that is not full takes the room of a full one: the rest stays 0.
     for (low, high), (first, last) in product(
         ((0, whole[0]), (whole[0], channels)), ((0, whole[1]), (whole[1], kernels))
     ):
@@ -202,7 +204,7 @@ def _copies(
 def _multiply(
     b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], weights: Buffer, which: tuple[int, int, int]
 ) -> None:
-    """One product of some rows. which  first row of the operand and of the result, and how many"""
+    """Emit one product of some rows. which  first row of the operand and of the result, and how many"""
     (source, target), (taken, given, count) = ends, which
     channels, kernels = source.shape[1], target.shape[1]
     one = WindowAxis(1, 1)
@@ -220,7 +222,7 @@ def _multiply(
 
 
 def _finish(b: Builder, layer: Layer, planner: Planner, made: Buffer, target: Buffer, is_gemm: bool) -> None:
-    """Factors and the third operand of a Gemm, the activation, the layout of the result."""
+    """Apply factors and the third operand of a Gemm, the activation, and the layout of the result."""
     node, steps = layer.head, Steps(b, layer)
     shape = b.graph.tensors[node.outputs[0]].shape
     attributes = attributes_of(node)

@@ -1,8 +1,8 @@
-"""Convolutions along lines: every window is the channels of a position, fetched where it lies.
+"""Lower convolutions along lines: every window is the channels of a position, fetched where it lies.
 
 CNA steps from row to row by the stride of the windows and from surface to surface by one atom, so that long
-windows of one channel become products, with all channels of CORE at work. Where the stride is no whole number
-of atoms, a group of outputs shares a window, each with its kernel moved along.
+windows of one channel become products, with all channels of CORE at work. If the stride is no whole number of
+atoms, a group of outputs shares a window, each with its kernel moved along.
 """
 
 from dataclasses import replace
@@ -33,15 +33,16 @@ from npuviz.targets.rk3588.task.cube import WRITTEN_CHANNELS, cube_shape, image_
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 MOST_ROWS = 2047
-"""Of the features of a task: 11 bits. Ref: XML."""
+"""Most rows of the features of a task: 11 bits. Ref: XML."""
 
 
 def convolve_lines(
     b: Builder, layer: Layer, window: LineWindow, operands: Operands, ends: tuple[Buffer, Buffer]
 ) -> None:
-    """Tasks from lines to a cube, or to lines where there is one kernel; an activation is a task of its own.
+    """Emit tasks from lines to a cube, or to lines if there is one kernel; an activation gets tasks of its
+    own.
 
-    Raises CannotLower where a window does not fit CBUF.
+    Raises CannotLower if a window does not fit CBUF.
     """
     source, target = ends
     kernels, phases = len(operands.weights), window.phases
@@ -78,7 +79,8 @@ def _like(buffer: Buffer, other: Buffer) -> Buffer:
 
 
 def _stacked(weights: np.ndarray, window: LineWindow, each: int) -> np.ndarray:
-    """(phases * kernels, samples of a window): the kernels of each output of a group after the last."""
+    """Return (phases * kernels, samples of a window): the kernels of each output of a group one after the
+    other."""
     made = np.zeros((window.phases, each, window.atoms * SAMPLES), np.float16)
     for phase in range(window.phases):
         places = window.stride * phase + np.arange(window.taps) * window.dilation
@@ -104,7 +106,7 @@ def _emit(
     is_filled_up = target.layout != "rows" and kernels < aligned(kernels, WRITTEN_CHANNELS)
     for turn in range(source.shape[0]):
         if turn and is_filled_up:
-            # What fills up the channels of one image lies where the next one begins.
+            # The channels that fill up one image lie where the next image begins.
             b.begin_layer()
         for low, high in pairwise(edges):
             task = ConvTask(
@@ -122,12 +124,13 @@ def _emit(
 
 
 def line_bytes(buffer: Buffer) -> int:
-    """From one line to the next."""
+    """Return the bytes from one line to the next."""
     return rows_bytes((1, buffer.shape[1]), buffer.dtype)
 
 
 def _shared(b: Builder, row_bytes: int, kernels: int) -> tuple[int, int]:
-    """Banks for features, and rows that they hold: the rest has room for the weights, or half of CBUF."""
+    """Return the banks for features, and the rows that they hold: the rest has room for the weights, or half
+    of CBUF."""
     size, banks = b.spec.cbuf_bank_bytes, b.spec.cbuf_banks
     group = -(-row_bytes * min(kernels, packing("float16").kernels) // size)
     weights = max(group, min(-(-row_bytes * kernels // size), banks // 2))
@@ -139,8 +142,11 @@ def _shared(b: Builder, row_bytes: int, kernels: int) -> tuple[int, int]:
 
 
 def _along(words: list[Word], window: LineWindow, lanes: int) -> list[Word]:
-    """The words with the steps of a line. lanes  channels to write, 0: as they are (Assumed: as in copies of
-    lanes, the DPU writes the channels that WDMA_SIZE_0 says)"""
+    """Return the words with the steps of a line.
+
+    lanes  channels to write, 0: as they are (Assumed: as in copies of lanes, the DPU writes the channels that
+           WDMA_SIZE_0 says)
+    """
     encode = registers().encode
     changed = [
         encode("CNA", "DMA_CON1", line_stride=4 * window.step),
@@ -158,7 +164,7 @@ def _along(words: list[Word], window: LineWindow, lanes: int) -> list[Word]:
 def _spread(
     b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], which: tuple[LineWindow, int, int, int]
 ) -> None:
-    """The outputs of one phase to every so many positions of the result."""
+    """Write the outputs of one phase to every phases-th position of the result."""
     (source, target), (window, phase, kernels, each) = ends, which
     images = cube_shape(target.shape)[0]
     count = -(-(window.count - phase) // window.phases)

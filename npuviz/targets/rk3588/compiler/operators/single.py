@@ -1,4 +1,4 @@
-"""Operators that change each element alone, without a table: EW with a constant, or with none."""
+"""Lower operators that change each element alone, without a table: EW with a constant, or with none."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,13 +17,13 @@ _CODES = {"Abs": dpu.ABSOLUTE, "Neg": dpu.NEGATIVE, "Floor": dpu.FLOOR, "Ceil": 
 
 
 def lower_single(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Abs, Neg, Floor, Ceil of a cube in fp16."""
+    """Lower Abs, Neg, Floor, Ceil of a cube in fp16."""
     source, target = _ends(b, layer)
     _emit(b, layer, (source, target), _CODES[layer.head.op_type], 0.0)
 
 
 def lower_clip(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Clip with any constant limits: the larger of one, then the smaller of the other."""
+    """Lower Clip with any constant limits: a maximum with one, then a minimum with the other."""
     source, target = _ends(b, layer)
     low, high = _limits(b, layer.head)
     if math.isinf(high):
@@ -50,7 +50,7 @@ def _ends(b: Builder, layer: Layer) -> tuple[Buffer, Buffer]:
 
 
 def _limits(b: Builder, node: Node) -> tuple[float, float]:
-    """The limits of a Clip. Raises CannotLower for such that only a run tells."""
+    """Return the limits of a Clip. Raises CannotLower for run-time limits."""
     found: list[float] = []
     for place, name, default in ((1, "min", -math.inf), (2, "max", math.inf)):
         tensor = node.inputs[place] if place < len(node.inputs) else -1

@@ -1,4 +1,5 @@
-"""ConvTranspose: a convolution for every place between two inputs, then positions written apart."""
+"""Lower ConvTranspose: a convolution for every place between two inputs, whose positions are then written
+apart."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class _Axis:
 
     @property
     def rounds(self) -> int:
-        """Outputs of a phase, of the longest."""
+        """Outputs of the longest phase."""
         return -(-self.out // self.stride)
 
     @property
@@ -54,7 +55,8 @@ class _Axis:
 
 
 def lower_transposed(b: Builder, layer: Layer, planner: Planner) -> None:
-    """ConvTranspose with constant weights, along one or two dimensions; groups as zeros of one."""
+    """Lower ConvTranspose with constant weights, along one or two dimensions; groups as zeros of one
+    group."""
     node = layer.head
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     weights, scales = weights_of(b, planner, node.inputs[1])
@@ -122,7 +124,7 @@ def _axes(node: Node, source: Buffer, target: Buffer, kernel: tuple[int, ...]) -
     pads = attributes.integers("pads", [0] * 2 * count)
     if attributes.text("auto_pad") not in ("NOTSET", "VALID") or node.attributes.get("output_shape"):
         raise CannotLower("padding of a transposed convolution that its output decides")
-    # A signal is a picture of one row.
+    # A signal counts as a picture of one row.
     strides, pads = ([*[usual] * (2 - count), *given] for usual, given in ((1, strides), (0, pads)))
     sizes = zip(cube_shape(source.shape)[2:], cube_shape(target.shape)[2:], strict=True)
     found = [_axis(ends, kernel[at], strides[at], pads[at]) for at, ends in enumerate(sizes)]
@@ -130,7 +132,7 @@ def _axes(node: Node, source: Buffer, target: Buffer, kernel: tuple[int, ...]) -
 
 
 def _of_one_group(weights: np.ndarray, groups: int) -> np.ndarray:
-    """Grouped weights (C, K/g, R, S) as (C, K, R, S) with zeros."""
+    """Return grouped weights (C, K/g, R, S) as (C, K, R, S) with zeros."""
     channels, inner = weights.shape[:2]
     whole = np.zeros((channels, inner * groups, *weights.shape[2:]), weights.dtype)
     size = channels // groups
@@ -141,7 +143,8 @@ def _of_one_group(weights: np.ndarray, groups: int) -> np.ndarray:
 
 
 def _axis(sizes: tuple[int, int], kernel: int, stride: int, pad: int) -> _Axis:
-    """Output o takes tap r of input x where x * stride + r - pad = o."""
+    """Return the phases and taps of an axis: output o takes tap r of input x where x * stride + r - pad =
+    o."""
     pairs: list[tuple[int, int, int]] = []
     for phase in range(stride):
         for tap in range(kernel):
@@ -156,7 +159,8 @@ def _axis(sizes: tuple[int, int], kernel: int, stride: int, pad: int) -> _Axis:
 
 
 def _stacked(weights: np.ndarray, axes: tuple[_Axis, _Axis], each: int) -> np.ndarray:
-    """(phases * each, C, R, S) from the model's (C, K, R, S): the kernels of one phase behind the other's."""
+    """Return (phases * each, C, R, S) from the model's (C, K, R, S): the kernels of one phase after those of
+    another."""
     channels, kernels = weights.shape[:2]
     rows, columns = axes
     made = np.zeros(
