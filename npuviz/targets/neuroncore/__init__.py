@@ -1,5 +1,5 @@
 """NeuronCore: NEFF files, and ONNX models compiled to NEFF.
 
-May import sim, formats, program, trace and base. A new instruction starts in `isa.py`, its cost in
-`costs.py`, what it computes in `values_*.py`; a new operator in `compiler/<family>.py`.
+May import sim, formats, onnx, program, trace and base. For a new instruction, add it to `isa.py`, its cost
+to `costs/table.py` and its results to `values/`; for a new operator, a lowering to `compiler/operators/`.
 """

@@ -1,8 +1,8 @@
-"""Activation table sets: which functions are loaded together, and when a program has to load another.
+"""Activation table sets: the functions that are loaded together, and the choice of loads of a program.
 
 Ref: the 21 names and the functions of `exp_and_others` are measured on a real NEFF (act_info.json).
-Assumed: what the other sets hold, from their names; and that every set holds the functions which need
-no table (copy, square, sign, abs, relu, prelu), as `exp_and_others` does.
+Assumed: the functions of the other sets, from their names; and that every set has the functions without
+a table (copy, square, sign, abs, relu, prelu), as `exp_and_others` does.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ TABLELESS = frozenset(
         Activation.PRELU,
     }
 )
-"""Functions that every set holds."""
+"""Functions without a table, which every set has."""
 
 _SETS: tuple[tuple[str, tuple[Activation, ...]], ...] = (
     ("exp_and_others", (Activation.EXP, Activation.TANH)),
@@ -46,21 +46,21 @@ _SETS: tuple[tuple[str, tuple[Activation, ...]], ...] = (
 )
 
 TABLE_SETS: tuple[str, ...] = tuple(name for name, _ in _SETS)
-"""Names; the position is the `id` of a TABLE_LOAD."""
+"""Names of the sets, indexed by the `id` of a TABLE_LOAD."""
 SET_FUNCTIONS: tuple[frozenset[Activation], ...] = tuple(TABLELESS.union(functions) for _, functions in _SETS)
-"""Functions of each set."""
+"""Functions of each set, in the same order."""
 
 
 def sets_of(function: Activation) -> tuple[int, ...]:
-    """Ids of the sets that hold a function, rising; at least one."""
+    """Return the ids of the sets that have a function, rising; at least one."""
     return tuple(index for index, held in enumerate(SET_FUNCTIONS) if function in held)
 
 
 def choose_loads(functions: Sequence[Activation], loaded: int = -1) -> list[int]:
-    """For each activation instruction in program order: the set to load right before it, -1 for none.
+    """Choose the set to load right before each activation instruction in program order, -1 for none.
 
-    loaded  the set that is there at the start, -1 for none. A set stays as long as it holds what is
-    wanted; then the one that serves the longest stretch is taken, which gives the fewest loads.
+    loaded  the set loaded at the start, -1 for none. A set stays as long as it has the functions; then the
+    set that serves the most following instructions is loaded, which gives the fewest loads.
     """
     loads = [-1] * len(functions)
     ends = _stretch_ends(functions)
@@ -74,7 +74,7 @@ def choose_loads(functions: Sequence[Activation], loaded: int = -1) -> list[int]
 
 
 def _stretch_ends(functions: Sequence[Activation]) -> list[list[int]]:
-    """By position and set: the first later position whose function the set does not hold."""
+    """Return, by position and set, the first position from there on whose function the set lacks."""
     ends = [[0] * len(TABLE_SETS) for _ in functions]
     reach = [len(functions)] * len(TABLE_SETS)
     for index in range(len(functions) - 1, -1, -1):

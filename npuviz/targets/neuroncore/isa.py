@@ -1,7 +1,8 @@
-"""The instruction set of npuviz's NeuronCore: what instructions are called and how they are kept.
+"""The instruction set of npuviz's NeuronCore: codes, operand and instruction records.
 
 The vendor's encoding is not public; this one is npuviz's own, modelled on the documented NKI
-instructions (SDK isa, KLR). docs/neuron-isa.md describes it; `encoding.py` writes it as 64-byte slots.
+instructions (SDK isa, KLR). docs/neuron-isa.md describes it; `neff/encoding.py` writes it as 64-byte
+slots.
 """
 
 from enum import IntEnum
@@ -9,12 +10,12 @@ from enum import IntEnum
 import numpy as np
 
 SLOT_BYTES = 64
-"""Bytes of a slot of a program. Ref: measured on a real NEFF (every .bin is a multiple of it)."""
+"""Bytes of a program's slot. Ref: measured on a real NEFF (the size of every .bin is a multiple of it)."""
 MAX_WAITS = 3
 MAX_UPDATES = 2
 NUM_PARTITIONS = 128
 VECTOR_BLOCK = 32
-"""Rows and columns that Vector transposes at a time. Ref: SDK isa, nc_transpose."""
+"""Rows and columns of a block that Vector transposes at a time. Ref: SDK isa, nc_transpose."""
 NUM_REGISTERS = 64
 """Scalar registers of a sequencer. Ref: SDK isa, KLR."""
 
@@ -31,15 +32,15 @@ class Engine(IntEnum):
 
 
 ENGINE_NAMES = ("PE", "Activation", "Pool", "DVE", "SP", "Host")
-"""Names of NEFF files, by Engine."""
+"""Names of the engines in NEFF files, by Engine."""
 PRODUCT_NAMES = ("Tensor", "Scalar", "GpSimd", "Vector", "Sync", "Host")
-"""Names of the product's documentation, by Engine."""
+"""Names of the engines in the vendor's documentation, by Engine."""
 NUM_ENGINES = 5
-"""Engines of a core, the host not counted."""
+"""Engines of a core, without the Host."""
 
 
 class Space(IntEnum):
-    """Where an operand lives. PATTERN is no memory: sizes and steps are arguments themselves."""
+    """The memory of an operand. PATTERN is no memory: its sizes and steps are arguments themselves."""
 
     NONE = 0
     SBUF = 1
@@ -160,7 +161,7 @@ class Flag(IntEnum):
 
 
 class MxFormat(IntEnum):
-    """Packed elements of microscaled types. Ref: SDK isa."""
+    """Element types of packed microscaled data. Ref: SDK isa."""
 
     FLOAT8_E4M3FN = 0
     FLOAT8_E5M2 = 1
@@ -168,7 +169,7 @@ class MxFormat(IntEnum):
 
 
 class Condition(IntEnum):
-    """How a wait or a branch compares."""
+    """Comparisons of waits and branches."""
 
     GE = 0
     GT = 1
@@ -180,7 +181,7 @@ class Condition(IntEnum):
 
 
 class Update(IntEnum):
-    """What an instruction does to a semaphore or event. Ref: EXPL."""
+    """Operations of instructions on semaphores and events. Ref: EXPL."""
 
     NONE = 0
     SEM_INC = 1
@@ -193,7 +194,7 @@ class Update(IntEnum):
 
 
 class When(IntEnum):
-    """When an update fires: when the instruction starts to read, or when it ends. Ref: EXPL."""
+    """The time of an update: when the instruction starts to read, or when it completes. Ref: EXPL."""
 
     COMPLETE = 0
     READ = 1
@@ -250,7 +251,7 @@ class Alu(IntEnum):
 
 
 BITVEC = frozenset({Alu.INVERT, *range(Alu.BITWISE_AND, Alu.RIGHT_SHIFT + 1), Alu.ARITHMETIC_RIGHT_SHIFT})
-"""Operators on integer bit patterns: no cast to fp32. Ref: SHARED."""
+"""Operators on integer bit patterns, without a cast to fp32. Ref: SHARED."""
 
 
 class Activation(IntEnum):
@@ -296,7 +297,7 @@ OPERAND_DTYPE = np.dtype(
         ("reserved", np.uint8, 8),
     ]
 )
-"""An access pattern (32 bytes): the same in every partition of partition..partition+partitions-1.
+"""An access pattern (32 bytes), the same in each partition of partition..partition+partitions-1.
 
 address  byte offset in the partition; sizes, steps  in elements, outermost first (unused: 1 and 0)
 Ref: ARCH2 (4-D, uint16 sizes, int16 strides in elements, no partition stride).
@@ -327,5 +328,5 @@ INSTRUCTION_DTYPE = np.dtype(
 )
 """One decoded instruction. The head is 64 bytes: one slot; present operands follow, two a slot.
 
-The pattern of a DMA_COPY is in the transfer it makes (tables.Transfer), not in operands.
+The patterns of a DMA_COPY are in its transfer (tables.Transfer), not in operands.
 """

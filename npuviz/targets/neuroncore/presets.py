@@ -1,7 +1,7 @@
-"""Figures of the NeuronCore generations, each with its source: the one place where they are written down.
+"""Figures of the NeuronCore generations, each with its source; no other file repeats them.
 
-Order of the four columns: NC-v1 (Inf1), NC-v2 (Trn1, Inf2), NC-v3 (Trn2), NC-v4 (Trn3). A source that
-begins with "Assumed" has no public figure behind it; the program's notes then say so.
+Order of the four columns: NC-v1 (Inf1), NC-v2 (Trn1, Inf2), NC-v3 (Trn2), NC-v4 (Trn3). A figure whose
+source begins with "Assumed" is not public; the program's notes say so.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ _COUNT = 4
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure by generation.
+    """One figure of all generations.
 
-    values   by version - 1, in the unit that the field of NeuronSpec states
-    sources  likewise
+    values   indexed by version - 1, in the unit of the field of NeuronSpec
+    sources  sources of the values, indexed likewise
     """
 
     values: tuple[Any, ...]
@@ -27,7 +27,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A machine by name: `arch` is its NeuronCore generation, `version` that generation's number."""
+    """A named machine: `arch` is its NeuronCore generation, `version` the generation's number."""
 
     text: str
     arch: str
@@ -35,7 +35,7 @@ class Preset:
 
 
 def _each(values: tuple[Any, ...], *sources: str) -> Figure:
-    """A figure with one source for all generations, two (v1, the others) or one each."""
+    """Make a figure with one source for all generations, two (v1, the others), or one for each."""
     if len(sources) == 1:
         sources *= _COUNT
     elif len(sources) == 2:
@@ -51,11 +51,11 @@ _V2_ELEMENT_NS = 16.0
 
 
 def _rate(achieved: float, overlap: bool = False) -> float:
-    """Bytes a nanosecond in an element, with which 32 KiB in 4 elements and a semaphore write reach a rate.
+    """Compute the rate within elements (bytes/ns) at which 32 KiB in 4 elements achieve a rate in total.
 
     Ref: DMA-O, 1416 ns for 32 KiB on NC-v3 (23 B/ns) and the rates of the other generations.
     """
-    elements = 0 if overlap else 5  # those whose own cost adds to the bytes; the semaphore write is one
+    elements = 0 if overlap else 5  # elements whose overhead adds to the bytes; one is the semaphore write
     return round((32 * KIB + 4) / (32 * KIB / achieved - elements * _V2_ELEMENT_NS), 2)
 
 
@@ -249,7 +249,7 @@ FIGURES: Mapping[str, Figure] = {
     "host_operations_per_ns": _all(92.8, "Assumed: one core, two 256-bit multiply-adds a cycle at 2.9 GHz"),
     "host_processor": _all("x86-64 with AVX2 at 2.9 GHz", "Assumed: a core of the instance; not published"),
 }
-"""Field of NeuronSpec -> its figures."""
+"""{field of NeuronSpec: its figures}."""
 
 PRESETS: Mapping[str, Preset] = {
     "trn2": Preset("Trainium2: NeuronCore-v3, PE 2.4 GHz, 28 MiB SBUF, hardware DGE", "trn2", 3),
@@ -258,14 +258,14 @@ PRESETS: Mapping[str, Preset] = {
     "trn3": Preset("Trainium3: NeuronCore-v4, PE 2.4 GHz, 32 MiB SBUF", "trn3", 4),
     "inf1": Preset("Inferentia: NeuronCore-v1; most figures are assumed", "inf1", 1),
 }
-"""The first is the default."""
+"""Machines by name; the first is the default."""
 
 
 def figures(version: int) -> dict[str, Any]:
-    """Field -> value of a NeuronCore version (1..4)."""
+    """Return {field: value} of a NeuronCore version (1..4)."""
     return {name: figure.values[version - 1] for name, figure in FIGURES.items()}
 
 
 def sources(version: int) -> dict[str, str]:
-    """Field -> source of a NeuronCore version (1..4)."""
+    """Return {field: source} of a NeuronCore version (1..4)."""
     return {name: figure.sources[version - 1] for name, figure in FIGURES.items()}

@@ -1,4 +1,4 @@
-"""Which settings of a NeuronCore would make a run shorter, and what they do to times."""
+"""List the settings of a NeuronCore that would make a run shorter, and the durations they scale."""
 
 from npuviz.sim.remedy import Effect, Knob, Remedy
 from npuviz.sim.target import LoadRequest
@@ -9,10 +9,10 @@ _TIMES = {"dma_start_ns": "start of a DMA", "table_load_ns": "table_load"}
 
 
 def knobs(request: LoadRequest) -> tuple[Knob, ...]:
-    """Clocks of the engines, and what takes a time of its own."""
+    """Return the settings that durations are proportional to: engine clocks, DMA start and table load."""
     values = {setting.name: setting.value for setting in list_settings(request)}
     found = [Knob(name, float(values[name]), (kind,)) for name, kind in _TIMES.items()]
-    # Loading a table takes a time, not cycles.
+    # Loading a table takes nanoseconds, independent of the engine's clock.
     fixed = (_TIMES["table_load_ns"],)
     found += [
         Knob(name, float(values[name]), (), unit, is_rate=True, but=fixed) for name, unit in _CLOCKS.items()
@@ -21,7 +21,7 @@ def knobs(request: LoadRequest) -> tuple[Knob, ...]:
 
 
 def remedies(request: LoadRequest) -> tuple[Remedy, ...]:
-    """Remedies for the machine of a request, as far as its settings are numbers."""
+    """Return the remedies for the machine of a request."""
     values = {setting.name: setting.value for setting in list_settings(request)}
     start, table = float(values["dma_start_ns"]), float(values["table_load_ns"])
     found = [

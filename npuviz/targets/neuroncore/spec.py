@@ -1,4 +1,4 @@
-"""What is fixed about one NeuronCore machine: a generation's figures, changed by settings."""
+"""The specification of a NeuronCore machine: a generation's figures, changed by settings."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Arch = Literal["inf1", "trn1", "trn2", "trn3"]
 ComputeDtype = Literal["float32", "bfloat16", "float16"]
 Dge = Literal["static", "hardware", "software"]
 DTYPE_WORDS: Mapping[str, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-"""Short names that the setting `dtype` takes beside the long ones."""
+"""Short names that the setting `dtype` accepts too."""
 
 Hertz = Annotated[int, Ge(1_000_000), Le(100_000_000_000)]
 Bytes = Annotated[int, Ge(1), Le(1 << 40)]
@@ -32,7 +32,8 @@ Share = Annotated[float, Gt(0), Le(1)]
 
 @dataclass(frozen=True, slots=True)
 class NeuronSpec:
-    """One logical core. The sources of all figures are in presets.py; every field can be set.
+    """Specification of one logical core; presets.py has the sources. All but arch, version, max_lnc can be
+    set.
 
     arch, version  generation: NeuronCore version 1..4
     lnc            physical cores that act as one (NEFF: subgraphs), see num_cores
@@ -40,7 +41,7 @@ class NeuronSpec:
     keep_fp32      names of operators whose operands and results stay fp32, separated by commas
     *_hz           engine clocks; PE's is the base clock that all cycles count
     sbuf_partition_bytes, psum_partition_bytes, psum_bank_bytes  per partition (there are 128)
-    sbuf_reserved_bytes  at the end of each SBUF partition, not for programs
+    sbuf_reserved_bytes  bytes at the end of each SBUF partition that programs cannot use
     num_dma_engines, max_queues  DMA engines of a physical core; rings a queue set may have
     dma_peak_bytes_per_ns  of one DMA engine
     dma_element_ns  what every element (contiguous run of at most dma_max_element_bytes, or the 4-byte
@@ -57,22 +58,24 @@ class NeuronSpec:
     *_latency      engine cycles from the end of issue to the end of the instruction
     table_load_ns  of an activation table set
     hbm_bytes, hbm_bytes_per_ns  a physical core's share of the chip's memory; an operator's tensors must fit
-    host_*         what runs Host operators: its name, a call from the device and back, each further operator
-                   that it calls (in a Loop), arithmetic operations and bytes a nanosecond of one core
+    host_*         the processor of Host operators: name, time of a call from the device and back, time of
+    each
+    further operator in it (of a Loop), arithmetic operations and bytes a nanosecond of one core
     dge            how DMA descriptors are made: by the host at load, or by instructions (DMA_COPY)
-    limit          bytes of a NEFF after decompression that are accepted
-    kernel_buffers places in SBUF of a tile that a line of an NKI kernel makes in each turn of a loop of
-                   independent turns; 0: as many as fit
-    kernel_reorder 1: engines take instructions of such turns as they become ready; 0: in the kernel's order
-    kernel_turns_wait 1: a turn of a sequential loop makes its tiles when the turn before has ended
-    kernel_hoist   1: what is the same in each turn of a loop of generation 1 is made in its first turn
-    kernel_turns   of how many turns of such loops engines choose instructions; 0: of any, as far as places
-                   and kernel_lookahead allow
-    kernel_lookahead: among how many instructions engines choose where turns do not count
-    kernel_repeat_onezero 1: a row of float32 repeated over partitions is a product whose ones are marked as
-                   such, which halves its passes
-    kernel_rows_in_psum 1: such a row is read where the product leaves it, if it fits into a bank
-    latency_seed   0: the figures above; else instructions, transfers and Host calls take other times
+    limit          most bytes of a NEFF after decompression
+    kernel_buffers copies in SBUF of a tile that a line of an NKI kernel makes in each iteration of a loop of
+    independent iterations; 0: as many as fit
+    kernel_reorder 1: engines take instructions of such iterations as they become ready; 0: in kernel order
+    kernel_turns_wait 1: an iteration of a sequential loop makes its tiles when the one before has ended
+    kernel_hoist   1: loop-invariant values of a loop of generation 1 are computed in its first iteration only
+    kernel_turns   number of iterations of such loops among which engines choose instructions; 0: any, within
+    kernel_buffers and kernel_lookahead
+    kernel_lookahead  number of instructions among which engines choose outside such loops, or if
+                      kernel_turns is 0
+    kernel_repeat_onezero 1: a row of float32 is repeated over partitions by a product whose ones are marked
+    as such, which halves its passes
+    kernel_rows_in_psum 1: such a row is read in PSUM, where the product wrote it, if it fits into a bank
+    latency_seed   0: the figures above; else durations of instructions, transfers and Host calls vary
     """
 
     arch: Arch
@@ -143,7 +146,7 @@ class NeuronSpec:
 
     @property
     def num_cores(self) -> int:
-        """Physical cores that are simulated."""
+        """Number of simulated physical cores."""
         return self.lnc
 
     @property
@@ -170,12 +173,12 @@ class NeuronSpec:
 
     @property
     def base_hz(self) -> int:
-        """The clock that cycles count."""
+        """Frequency of the base clock, in which cycles are counted."""
         return self.pe_hz
 
     @property
     def limited_rate(self) -> str:
-        """What PE is limited to, in words."""
+        """PE's limited rate as text, to be followed by "its rate"."""
         return "half" if self.pe_ramp_share == 0.5 else f"{self.pe_ramp_share:.0%} of"
 
     @property
@@ -189,17 +192,17 @@ class NeuronSpec:
         return self.sbuf_partition_bytes - self.sbuf_reserved_bytes
 
     def element_ns(self, num_bytes: float, rate: float) -> float:
-        """Nanoseconds of a DMA engine for an element of so many bytes, at a rate in bytes a nanosecond."""
+        """Return the nanoseconds of a DMA engine for an element of `num_bytes`, at a rate in bytes/ns."""
         moving = num_bytes / rate
         return max(moving, self.dma_element_ns) if self.dma_elements_overlap else moving + self.dma_element_ns
 
     def to_cycles(self, nanoseconds: float) -> int:
-        """Base cycles that a time takes, rounded up."""
+        """Convert nanoseconds to base cycles, rounded up."""
         return -int(-nanoseconds * self.pe_hz // 1_000_000_000)
 
 
 def _sources(spec: NeuronSpec) -> Mapping[str, str]:
-    """Where the figures are from that can change a run of this machine."""
+    """Return the sources of the figures that can affect a run of this machine."""
     matters = {
         "pool_hz": spec.has_pool,
         "pool_latency": spec.has_pool,
@@ -212,13 +215,13 @@ def _sources(spec: NeuronSpec) -> Mapping[str, str]:
 
 
 def _bytes(text: str) -> str:
-    """A number of bytes written as 4294967296, 4096M or 4GiB as digits; any other text as it is."""
+    """Convert bytes written as 4294967296, 4096M or 4GiB to digits; return other texts unchanged."""
     match = re.fullmatch(r"(\d{1,15})([kmgt]?)(i?b)?", text.lower())
     return str(int(match[1]) << 10 * " kmgt".index(match[2] or " ")) if match else text
 
 
 def _contradiction(spec: NeuronSpec) -> str:
-    """What two settings say against each other, or ""."""
+    """Return a text about settings that contradict each other or the machine, or ""."""
     if spec.lnc > spec.max_lnc:
         return f"lnc={spec.lnc}: {spec.arch} has no logical cores of two; --preset trn2 has"
     if spec.dge == "hardware" and not spec.has_hardware_dge:
@@ -251,7 +254,7 @@ SETTINGS = SpecSettings(
 def make_spec(
     preset: str = "", config: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> tuple[NeuronSpec, tuple[Note, ...]]:
-    """The spec the user asked for, and notes on the figures that are assumed."""
+    """Make the requested spec, and notes on its assumed figures."""
     described = read_json_object(config) if config is not None else {}
     return SETTINGS.make(preset, described, config, settings)
 
@@ -263,7 +266,7 @@ def stored_spec(
     config: Path | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> NeuronSpec:
-    """The spec that a compiled file was made for, with later changes that its program does not depend on.
+    """Return the spec stored in a compiled file, with changes that its program does not depend on.
 
     Raises FormatError (file), UsageError (another machine, unknown settings).
     """

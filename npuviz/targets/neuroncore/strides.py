@@ -1,4 +1,4 @@
-"""Arithmetic of patterns: shapes with one step a dimension, as numpy has shapes and strides."""
+"""Compute with patterns: shapes with a step for each dimension, like numpy's shapes and strides."""
 
 from collections.abc import Iterable, Sequence
 from math import prod
@@ -8,7 +8,7 @@ Dims = list[tuple[int, int]]
 
 
 def dense_steps(shape: Sequence[int], unit: int = 1) -> tuple[int, ...]:
-    """Row-major steps of a shape whose elements are `unit` apart."""
+    """Return the row-major steps of a shape whose elements are `unit` apart."""
     steps: list[int] = []
     for size in reversed(shape):
         steps.append(unit)
@@ -17,7 +17,7 @@ def dense_steps(shape: Sequence[int], unit: int = 1) -> tuple[int, ...]:
 
 
 def merged(dims: Iterable[tuple[int, int]]) -> Dims:
-    """The same addresses in the same order with fewest dimensions; [] for a single element."""
+    """Merge dimensions without changing addresses or order; [] for a single element."""
     made: Dims = []
     for size, step in dims:
         if size == 1:
@@ -30,9 +30,9 @@ def merged(dims: Iterable[tuple[int, int]]) -> Dims:
 
 
 def merged_together(shape: Sequence[int], sides: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-    """Dimensions of several patterns of one shape, merged where all of them allow it.
+    """Merge the dimensions of several patterns of one shape, where all of them allow it.
 
-    Returns (size, step of side 0, step of side 1, ...) a dimension, outermost first.
+    Returns (size, step of side 0, step of side 1, ...) for each dimension, outermost first.
     """
     made: list[tuple[int, ...]] = []
     for size, *steps in zip(shape, *sides, strict=True):
@@ -46,7 +46,7 @@ def merged_together(shape: Sequence[int], sides: Sequence[Sequence[int]]) -> lis
 
 
 def resolved_shape(count: int, shape: Sequence[int]) -> tuple[int, ...]:
-    """`shape` with a single -1 replaced so that it has `count` elements. Raises ValueError if it cannot."""
+    """Replace a single -1 in `shape` so that it has `count` elements. Raises ValueError if impossible."""
     known, free = 1, 0
     for size in shape:
         if size < 0:
@@ -63,9 +63,9 @@ def resolved_shape(count: int, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def reshaped_steps(shape: Sequence[int], steps: Sequence[int], new: Sequence[int]) -> tuple[int, ...]:
-    """Steps of the same elements in the shape `new` (as many elements).
+    """Return the steps of the same elements in the shape `new`, of equally many elements.
 
-    Raises ValueError where no steps exist, that is where numpy would copy.
+    Raises ValueError if there are none, so that numpy would copy.
     """
     count = prod(shape)
     if count == 0:
@@ -90,7 +90,7 @@ def reshaped_steps(shape: Sequence[int], steps: Sequence[int], new: Sequence[int
 
 
 def extent(shape: Sequence[int], steps: Sequence[int]) -> tuple[int, int]:
-    """Lowest and highest address of the elements relative to the first; shape without zeros."""
+    """Return the lowest and highest address of the elements, relative to the first; no size may be 0."""
     low = high = 0
     for size, step in zip(shape, steps, strict=True):
         reach = (size - 1) * step
@@ -104,7 +104,7 @@ def extent(shape: Sequence[int], steps: Sequence[int]) -> tuple[int, int]:
 def sliced(
     shape: Sequence[int], steps: Sequence[int], key: Sequence[object]
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """(offset, shape, steps) of numpy basic slicing with ints, slices and one Ellipsis.
+    """Return (offset, shape, steps) of numpy's basic slicing with ints, slices and one Ellipsis.
 
     Raises IndexError for too many or out-of-range indices and TypeError for anything else.
     """
@@ -130,7 +130,7 @@ def sliced(
 
 
 def expanded_key(key: Sequence[object], rank: int) -> list[object]:
-    """The key with its Ellipsis replaced and missing trailing dimensions added as full slices."""
+    """Return the key with its Ellipsis, or missing trailing dimensions, replaced by full slices."""
     items = list(key)
     for at, item in enumerate(items):
         if item is Ellipsis:

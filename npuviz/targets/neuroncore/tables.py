@@ -1,7 +1,7 @@
-"""A NeuronCore program as the machine, the values and the listing take it: decoded and linked.
+"""The tables of a decoded NeuronCore program, from which machine, values and listing are made.
 
-The compiler makes it from an ONNX graph (`compiler/`), the loader from a NEFF (`neff/`); both
-give equal tables for the same program.
+The compiler makes them from an ONNX graph (`compiler/`), the loader from a NEFF (`neff/`); both give
+equal tables for the same program.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class Access:
 
     variable  index in `Tables.variables`, or SBUF
     offset    byte offset; in SBUF partition * partition_bytes + offset in the partition
-    steps     in bytes, innermost first; sizes likewise: the first in bytes, the others counts
+    steps, sizes  innermost first; steps in bytes, the first size in bytes, the others counts
     dtype     name of npuviz.program.dtypes, for computing descriptors
     """
 
@@ -59,7 +59,7 @@ class Access:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes touched: the product of the sizes."""
+        """Accessed bytes: the product of the sizes."""
         return prod(self.sizes)
 
 
@@ -85,8 +85,8 @@ class Descriptor:
 class QueueSet:
     """Hardware queues that serve the transfers of one purpose, in order.
 
-    num_queues  rings, one each on that many DMA engines (1..16)
-    semaphore   of the core; a finished transfer adds num_queues to it; -1 if none
+    num_queues  number of rings, each on a different DMA engine (1..16)
+    semaphore   semaphore of the core to which a finished transfer adds num_queues, -1 if none
     """
 
     id: int
@@ -99,12 +99,12 @@ class QueueSet:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one trigger starts: descriptors on one queue set.
+    """The descriptors that one trigger starts on a queue set.
 
-    id          of the trigger within its core (static: `id` of NEFF); unique per core
-    first_queue placed on the first queue of the set only (section_start_desc)
-    semaphore   incremented by num_queues at the end, -1 if none; event likewise set, -1 if none
-    remote_semaphores  of the other core (LNC 2), incremented alike
+    id          number of the trigger, unique in its core (static: `id` of NEFF)
+    first_queue whether it uses the first queue of the set only (section_start_desc)
+    semaphore   incremented by num_queues at the end, -1 if none;  event  set at the end, -1 if none
+    remote_semaphores  semaphores of the other core (LNC 2), incremented likewise
     """
 
     id: int
@@ -120,7 +120,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Elements of a graph tensor that are in SBUF or PSUM right after an instruction has completed.
+    """Elements of a graph tensor that lie in SBUF or PSUM right after an instruction has completed.
 
     operand   position of the instruction's operand that holds them (isa.DST ...)
     base, partition_step, steps  flat element index in the tensor of operand element (p, i0..i3) is
@@ -147,25 +147,25 @@ ALLOCATION_DTYPE = np.dtype(
         ("last", np.int64),
     ]
 )
-"""A tile's stay in SBUF or PSUM (isa.Space): bytes address..address+size_bytes of partitions
+"""The lifetime of a tile in SBUF or PSUM (isa.Space): bytes address..address+size_bytes of partitions
 0..partitions-1, from the issue of instruction `first` to the completion of `last` (or of the transfer
-that it triggers). `tensor` is what it holds, -1 if it is no graph tensor."""
+that it triggers). `tensor` is the graph tensor it holds, -1 if none."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The program. Instructions of one sequencer are consecutive and in program order; sequencers
-    follow each other as core 0 PE, Activation, Pool, DVE, SP, core 1 PE ..., and last the host.
+    """A program. Instructions of a sequencer are consecutive and in program order; the sequencers are
+    in the order core 0 PE, Activation, Pool, DVE, SP, core 1 PE ..., Host.
 
     instructions  (n,) isa.INSTRUCTION_DTYPE
     sequencers    (5 * num_cores + 1, 2) int64: half-open instruction ranges
     nodes, tiles  (n,) int32: graph node and tile of each instruction, -1 if none
     transfer_of   (n,) int32: index in `transfers` that an instruction triggers, -1 if none
-    pieces        tensors (or parts) that never reach HBM, for the check; may be empty
-    allocations   (k,) ALLOCATION_DTYPE; may be empty (a NEFF of others does not tell)
-    tile_names    what a program's text calls the allocations, "" for unnamed ones; may be empty
+    pieces        parts of tensors that never reach HBM, for the check; may be empty
+    allocations   (k,) ALLOCATION_DTYPE; may be empty (other tools' NEFFs do not have them)
+    tile_names    names of the allocations in the program's text, "" for unnamed ones; may be empty
     outputs       graph output tensor -> variable that holds it at the end
-    semaphore_uses  (core, semaphore) -> who updates it, for people
+    semaphore_uses  (core, semaphore) -> name of its updater, for display
     """
 
     num_cores: int

@@ -19,11 +19,11 @@ from npuviz.sim.target import LoadRequest, Sample, Setting
 from npuviz.targets.neuroncore.ids import TARGET_ID
 from npuviz.targets.neuroncore.presets import PRESETS
 
-# What compiles, runs or checks is imported where it is used: every target is loaded to find the one that
-# takes a file.
+# Code that compiles, runs or checks is imported where it is used, because every target is loaded to find
+# the one that accepts a file.
 
 _NEFF_HEAD = 16
-"""Bytes of pkg_version and header_size."""
+"""Bytes of pkg_version and header_size at the start of a NEFF."""
 
 
 class NeuronTarget:
@@ -45,8 +45,8 @@ class NeuronTarget:
     compiled_kinds: Mapping[str, str] = {".neff": "NEFF file"}
 
     def accepts(self, path: Path, head: bytes) -> bool:
-        """NEFF files, by name or by their header, and Python that imports NKI; ONNX models only when this
-        target is asked for."""
+        """Accept NEFF files, by name or header, and Python that imports NKI; not ONNX models, which need this
+        target to be requested."""
         if path.suffix.lower() == ".neff":
             return True
         if path.suffix.lower() == ".py":
@@ -57,39 +57,39 @@ class NeuronTarget:
         return len(head) >= _NEFF_HEAD and version in (1, 2) and size == 1024
 
     def scripts(self, path: Path) -> tuple[Path, ...]:
-        """Kernel files: their Python is run."""
+        """Return kernel files, because their Python is run."""
         return (path,) if path.suffix.lower() == ".py" else ()
 
     def locate(self, name: str, config: Path | None) -> Path | None:
-        """NeuronCores have no home folder of models."""
+        """Return None: NeuronCores have no home folder of models."""
         return None
 
     def settings(self, request: LoadRequest) -> Sequence[Setting]:
-        """Every setting with its value and where that is from; see the contract."""
+        """Return every setting with its value and the value's origin; see the contract."""
         from npuviz.targets.neuroncore.load.settings import list_settings
 
         return list_settings(request)
 
     def remedies(self, request: LoadRequest) -> Sequence[Remedy]:
-        """Settings that would make a run shorter; see npuviz.sim.remedy."""
+        """Return settings that would make a run shorter; see npuviz.sim.remedy."""
         from npuviz.targets.neuroncore.remedies import remedies
 
         return remedies(request)
 
     def knobs(self, request: LoadRequest) -> Sequence[Knob]:
-        """Settings that times are proportional to; see the contract."""
+        """Return settings that durations are proportional to; see the contract."""
         from npuviz.targets.neuroncore.remedies import knobs
 
         return knobs(request)
 
     def load(self, request: LoadRequest, progress: Progress) -> tuple[Any, Program]:
-        """Read, and compile what is not compiled yet; see the contract."""
+        """Read a file, and compile it if necessary; see the contract."""
         from npuviz.targets.neuroncore.load.loader import load
 
         return load(request, progress)
 
     def compile(self, request: LoadRequest, out: Path, progress: Progress) -> str:
-        """Write a model as a NEFF file; returns a sentence about it. Raises NpuvizError."""
+        """Write a model as a NEFF file; return a sentence about it. Raises NpuvizError."""
         from npuviz.targets.neuroncore.load.model import compile_request
         from npuviz.targets.neuroncore.neff.writer import write_compiled
 
@@ -97,7 +97,7 @@ class NeuronTarget:
         return write_compiled(request, spec, notes, compiled, out)
 
     def feed(self, spec: Any, program: Program, inputs: Mapping[str, np.ndarray]) -> Program:
-        """The same program with other inputs; see the contract."""
+        """Return the program with other inputs; see the contract."""
         from npuviz.onnx.inputs import draw_inputs
         from npuviz.targets.neuroncore.machine.payload import fingerprint
 
@@ -106,25 +106,25 @@ class NeuronTarget:
         return replace(program, payload=payload, fingerprint=digest)
 
     def varied(self, spec: Any, program: Program) -> Sequence[Varied]:
-        """Instructions, transfers and Host calls."""
+        """Return the durations that a latency seed varies: of instructions, transfers and Host calls."""
         from npuviz.targets.neuroncore.machine.latencies import varied
 
         return varied(program.payload.tables)
 
     def not_varied(self, spec: Any, program: Program) -> Sequence[str]:
-        """Times that no seed changes."""
+        """Return the durations that a latency seed does not vary."""
         from npuviz.targets.neuroncore.machine.latencies import NOT_VARIED
 
         return NOT_VARIED
 
     def build(self, spec: Any, program: Program) -> Machine:
-        """A machine at cycle 0."""
+        """Make a machine at cycle 0."""
         from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 
         return NeuronMachine(spec, program)
 
     def check(self, machine: Machine, progress: Progress) -> CheckResult:
-        """Compare every computed tensor with ONNX Runtime, what a kernel wrote with its reference."""
+        """Compare every computed tensor with ONNX Runtime, and a kernel's results with its reference."""
         from npuviz.targets.neuroncore.check.check import check
         from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 
@@ -144,7 +144,7 @@ class NeuronTarget:
         return check(values, program.graph, machine.log()[:, 0], progress, machine.edits)
 
     def warm_up(self, progress: Progress) -> None:
-        """Load the compiled kernels, or have them compiled."""
+        """Load the compiled kernels, or compile them."""
         from npuviz.sim.parts.kernel_call import prepare
         from npuviz.targets.neuroncore.kernels.advance import advance
 

@@ -1,1 +1,1 @@
-"""Computed tensors against the reference, and the first instruction that went wrong."""
+"""Compare computed tensors with a reference, and find the first wrong instruction."""

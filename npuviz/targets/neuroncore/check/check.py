@@ -1,4 +1,4 @@
-"""Compares every computed tensor with ONNX Runtime, and finds the first instruction that went wrong."""
+"""Compare every computed tensor with ONNX Runtime, and find the first wrong instruction."""
 
 from collections import OrderedDict
 
@@ -22,7 +22,7 @@ from npuviz.targets.neuroncore.values.engine import ValueEngine
 from npuviz.targets.neuroncore.values.host import as_type
 
 _ON_CHIP_BYTES = 512 << 20
-"""Of tensors kept that never reach HBM."""
+"""Most bytes of tensors without HBM that are kept as inputs of later ones."""
 
 
 def check(
@@ -34,9 +34,9 @@ def check(
 ) -> CheckResult:
     """Replay the log and compare every computed tensor, in HBM or in pieces on chip, with ONNX Runtime.
 
-    edits  written by hand; those of the engine's last move unless given
+    edits  the user's edits; None: those of the engine's last move
 
-    Elements that nobody wrote are wrong. Raises FormatError when ONNX Runtime refuses the model.
+    Elements that were never written count as wrong. Raises FormatError if ONNX Runtime refuses the model.
     """
     watch = progress or NoProgress()
     edits = engine.edits if edits is None else edits
@@ -63,13 +63,13 @@ def check(
 
 
 class _TensorCheck:
-    """Compares tensors where they are: in HBM at the end, or in pieces on chip."""
+    """Compares tensors in HBM at the end, or from pieces on chip."""
 
     def __init__(self, engine: ValueEngine, graph: Graph, tensors: list[int]) -> None:
         self._engine = engine
         self._graph = graph
         self._rule_of = rules_of(graph, engine.spec.dtype)
-        # The names were found in the model before its functions were written out.
+        # `keep_fp32` has names of the model before its functions were expanded.
         names = [name.strip() for name in engine.spec.keep_fp32.split(",") if name.strip()]
         self._kept = kept_tensors(graph, kept_nodes(graph, names))
         self._comparison = Comparison(
@@ -83,13 +83,13 @@ class _TensorCheck:
         self._on_chip_bytes = 0
 
     def _type_of(self, tensor: int) -> str:
-        """The type in which a tensor is computed and held."""
+        """Return the type in which a tensor is computed and stored."""
         dtype = type_of(self._graph, self._engine.spec.dtype, tensor)
         is_kept = tensor in self._kept and self._graph.tensors[tensor].dtype == "float32"
         return "float32" if is_kept else dtype
 
     def compare_pieces(self, found: PieceValues) -> None:
-        """Compare a tensor that was collected on chip."""
+        """Compare a tensor whose elements were collected on chip."""
         index = found.tensor
         bad = self._comparison.compare(index, found.values, self._rule_of(index), found.covered)
         if bad is not None:
@@ -99,14 +99,14 @@ class _TensorCheck:
             self._keep(index, found.values)
 
     def _keep(self, index: int, values: np.ndarray) -> None:
-        """Keep a tensor that only the chip held: it may be the input of later ones."""
+        """Keep a tensor that never was in HBM, as it may be the input of later ones."""
         self._on_chip[index] = values
         self._on_chip_bytes += values.nbytes
         while self._on_chip_bytes > _ON_CHIP_BYTES:
             self._on_chip_bytes -= self._on_chip.popitem(last=False)[1].nbytes
 
     def compare(self, index: int) -> None:
-        """Compare a tensor as HBM holds it at the end."""
+        """Compare a tensor in HBM at the end."""
         engine, comparison = self._engine, self._comparison
         if comparison.is_random(index):
             return
@@ -124,7 +124,7 @@ class _TensorCheck:
             self._failed.setdefault(index, Bad(index, bad))
 
     def _held(self, tensor: int) -> np.ndarray | None:
-        """A tensor as HBM holds it or the chip held it, in the graph's type; None if neither does."""
+        """Return a tensor from HBM or the kept ones, in the graph's type; None if there is none."""
         graph, engine = self._graph, self._engine
         if tensor in graph.constants and numpy_dtype(graph.tensors[tensor].dtype).kind in "iub":
             return np.asarray(graph.constants[tensor], order="C")
@@ -136,7 +136,7 @@ class _TensorCheck:
         return None if values is None else as_type(values, numpy_dtype(found.dtype)).reshape(found.shape)
 
     def result(self, log: np.ndarray) -> CheckResult:
-        """The comparison so far; the contents must be at the end of the log."""
+        """Return the result of the comparison; the contents must be at the end of the log."""
         failed = list(self._failed.values())
         text, instruction = first_divergence(self._engine, self._graph, log, failed)
         return self._comparison.result(text, first_instruction=instruction)

@@ -1,4 +1,4 @@
-"""What a machine's rounding may cost: tolerances by type, and the edges of fp16."""
+"""Allowed rounding errors of a machine: tolerances by type, and the range of fp16."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,14 +16,14 @@ TOLERANCES = {
     "bfloat16": errors.Tolerance(5e-2, 1e-1),
     "float8": errors.Tolerance(5e-1, 5e-1),
 }
-"""By the coarsest type on the way to a tensor. The first of float32 is that of ONNX's own tests."""
+"""Tolerances by the coarsest type on the way to a tensor; the first of float32 is that of ONNX's tests."""
 
 _LARGEST = {"float16": 65504.0}
-"""Largest number of the types that a model's values do leave; what is beyond becomes infinite."""
+"""Largest number of types that a model's values may exceed; they become infinite then."""
 
 
 def type_of(graph: Graph, compute: str, tensor: int) -> str:
-    """The type, a key of TOLERANCES, in which a tensor is computed and held; "" for exact integers.
+    """Return the type (key of TOLERANCES) in which a tensor is computed and stored; "" for exact integers.
 
     compute  the type of intermediate floats
     """
@@ -36,7 +36,7 @@ def type_of(graph: Graph, compute: str, tensor: int) -> str:
 
 
 def rules_of(graph: Graph, compute: str) -> Callable[[int], errors.Rule]:
-    """Tensor -> its rule. compute  the type of intermediate floats."""
+    """Return a function from a tensor to its rule; compute: the type of intermediate floats."""
     types = errors.coarsest_types(graph, list(TOLERANCES), partial(type_of, graph, compute))
 
     def rule_of(tensor: int) -> errors.Rule:
@@ -51,12 +51,14 @@ def rules_of(graph: Graph, compute: str) -> Callable[[int], errors.Rule]:
 
 
 def _float_errors(found: np.ndarray, exact: np.ndarray, dtype: str) -> errors.Errors:
-    """Errors of floats in the type that HBM has, by the coarsest type on the way, a key of TOLERANCES."""
-    # What the type in HBM cannot hold is right when it is what the cast makes of it.
+    """Return the errors of floats in HBM's type, allowed by the coarsest type (key of TOLERANCES) on the
+    way.
+    """
+    # Expected values that HBM's type cannot hold are cast to it.
     expected = as_type(exact, found.dtype) if found.dtype.kind not in "iub" else exact
     largest = _LARGEST.get(dtype)
     if largest is not None:
-        # Beside the largest number of a type, an allowed error decides whether a value is infinite.
+        # Near the largest number of a type, an allowed error decides whether a value is infinite.
         beyond = (np.isinf(found) | np.isinf(expected)) & np.isfinite(exact)
         if beyond.any():
             found = np.where(beyond, np.clip(found, -largest, largest), found)

@@ -1,4 +1,4 @@
-"""Which instruction went wrong first: from wrong elements back to who stored and who computed them."""
+"""Find the first wrong instruction: trace wrong elements to the transfer and instruction that wrote them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from npuviz.targets.neuroncore.values.engine import ValueEngine
 class Bad:
     """Wrong elements of a tensor.
 
-    elements     flat bool
-    position     place in the log where the first of them was computed, and the instruction there; -1: to
-                 be found from the transfers that stored the tensor
+    elements     flat bool: which are wrong
+    position, instruction  where in the log the first of them was computed, and by which instruction; -1: to
+    be found from the transfers that stored the tensor
     """
 
     tensor: int
@@ -28,7 +28,7 @@ class Bad:
 
 
 Where = Callable[[int], str]
-"""Instruction -> its place in a program text, "" without one."""
+"""Function that returns an instruction's place in a program text, "" if it has none."""
 
 
 def _nowhere(instruction: int) -> str:
@@ -37,10 +37,10 @@ def _nowhere(instruction: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Who made the first wrong element of a tensor.
+    """The instruction that wrote the first wrong element of a tensor.
 
     position     place in the log, -1 if unknown
-    text         the instruction in words, "" if unknown; instruction  its number, -1 if unknown
+    text         description of the instruction, "" if unknown;  instruction  its number, -1 if unknown
     """
 
     tensor: int
@@ -52,8 +52,8 @@ class Located:
 def first_divergence(
     engine: ValueEngine, graph: Graph, log: np.ndarray, failed: list[Bad], where: Where = _nowhere
 ) -> tuple[str, int]:
-    """The tensor that went wrong first in the order of the log with the instruction that did it, in words;
-    and the number of that instruction, -1 if unknown."""
+    """Return a text about the tensor that is wrong first in the log and its instruction, and the number
+    of that instruction, -1 if unknown."""
     if not failed:
         return "", -1
     found = [_located(engine, log, bad, where) for bad in failed]
@@ -114,7 +114,7 @@ def _name(engine: ValueEngine, index: int) -> str:
 
 
 def _writers(engine: ValueEngine, log: np.ndarray, number: int) -> list[tuple[int, Descriptor]]:
-    """(position, descriptor) of the transfers in the log that write a variable."""
+    """Return (position, descriptor) of the transfers in the log that write a variable."""
     found: list[tuple[int, Descriptor]] = []
     transfers, transfer_of = engine.tables.transfers, engine.tables.transfer_of
     touching = [any(d.to.variable == number for d in transfer.descriptors) for transfer in transfers]
@@ -126,7 +126,7 @@ def _writers(engine: ValueEngine, log: np.ndarray, number: int) -> list[tuple[in
 
 
 def _element_offsets(access: Access, item: int) -> np.ndarray:
-    """Byte offsets of the elements of an access in its order; of single bytes where they are in pieces."""
+    """Return the byte offsets of an access' elements in its order; of its bytes if elements are divided."""
     dims = list(zip(reversed(access.sizes), reversed(access.steps), strict=True))
     if dims[-1][1] == 1 and dims[-1][0] % item == 0:
         dims[-1] = (dims[-1][0] // item, item)
@@ -139,7 +139,7 @@ def _element_offsets(access: Access, item: int) -> np.ndarray:
 def _computed_by(
     engine: ValueEngine, log: np.ndarray, position: int, descriptor: Descriptor, to_byte: int, item: int
 ) -> int:
-    """The last instruction before `position` that wrote the source of an element; -1: unknown."""
+    """Return the last instruction before `position` that wrote the source of an element; -1 if unknown."""
     source = descriptor.sources[0]
     if source.variable != SBUF:
         return -1
@@ -147,7 +147,7 @@ def _computed_by(
     place = np.flatnonzero(targets // item == to_byte // item)
     if not len(place):
         return -1
-    # A cast moves elements of other sizes: the same share of the way through the pattern.
+    # A cast moves elements of other sizes: take the one at the same relative position in the pattern.
     origins = _element_offsets(source, max(1, source.num_bytes * item // descriptor.to.num_bytes))
     at = int(place[0]) * len(origins) // len(targets)
     partition, byte = divmod(int(origins[at]), engine.spec.sbuf_partition_bytes)
@@ -166,7 +166,7 @@ def _computed_by(
 
 
 def _covers(row: np.ndarray, partition: int, byte: int) -> bool:
-    """Whether an instruction's results include a byte of SBUF (of the box around them)."""
+    """Return whether the box around an instruction's results includes a byte of SBUF."""
     for position in (DST, RES):
         operand = row["operands"][position]
         if int(operand["space"]) != Space.SBUF:

@@ -1,4 +1,4 @@
-"""Tensors that never reach HBM: their elements are picked up on chip right after they are computed."""
+"""Collect the elements of tensors that never reach HBM on chip, right after they are computed."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from npuviz.targets.neuroncore.values.engine import ValueEngine
 
 
 class PieceValues:
-    """Elements of a tensor as its pieces show them.
+    """Elements of a tensor, collected from its pieces.
 
     values  (n,) float64 or the tensor's integers; covered  (n,) bool; positions  (n,) int64 in the log
     """
@@ -25,7 +25,7 @@ class PieceValues:
         self._instructions: dict[int, int] = {}
 
     def add(self, position: int, instruction: int, where: np.ndarray, values: np.ndarray) -> None:
-        """Elements `where` (flat indices) as an instruction left them."""
+        """Add the values that an instruction wrote to elements `where` (flat indices)."""
         inside = (where >= 0) & (where < len(self.values))
         where, values = where[inside], values[inside]
         self.values[where] = values
@@ -35,12 +35,12 @@ class PieceValues:
         self.left -= 1
 
     def first_position(self, bad: np.ndarray) -> int:
-        """Log position at which the first wrong element was computed, -1 if none was."""
+        """Return the log position at which the first wrong element was computed, -1 if none was."""
         found = self.positions[bad & self.covered]
         return int(found.min()) if len(found) else -1
 
     def instruction_at(self, position: int) -> int:
-        """The instruction at a position, -1 for -1."""
+        """Return the instruction at a position, -1 for -1."""
         return self._instructions.get(position, -1)
 
 
@@ -58,7 +58,7 @@ class Pieces:
             self._counts[piece.tensor] += 1
 
     def visit(self, engine: ValueEngine, position: int, entry: int) -> Iterator[PieceValues]:
-        """Take the pieces of the entry just applied; gives tensors that are complete."""
+        """Collect the pieces of the entry just applied; yield the tensors that are complete."""
         for piece in self.by_instruction.get(entry, ()):
             found = self._open.get(piece.tensor)
             if found is None:
@@ -73,11 +73,11 @@ class Pieces:
                 yield self._open.pop(piece.tensor)
 
     def unfinished(self) -> list[PieceValues]:
-        """Tensors of which some pieces were never computed."""
+        """Return the tensors of which some pieces were never computed."""
         return list(self._open.values())
 
     def _indices(self, piece: Piece, partitions: int) -> np.ndarray:
-        """Flat tensor indices of the operand's elements, in their order."""
+        """Return the flat tensor indices of the operand's elements, in their order."""
         sizes = self._rows[piece.instruction]["operands"][piece.operand]["sizes"].tolist()
         found = piece.base + np.arange(partitions, dtype=np.int64) * piece.partition_step
         for size, step in zip(sizes, piece.steps, strict=True):

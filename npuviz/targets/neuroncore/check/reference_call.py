@@ -1,4 +1,4 @@
-"""The function that says what a kernel should compute."""
+"""The user's function that computes the expected results of a kernel."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class ReferenceCall:
-    """A function of the user's own that computes what a kernel computes.
+    """A call of the user's function that computes the expected results of a kernel.
 
     path        the kernel's file;  text  "module:function", "file.py:function" or "function" of that file
-    parameters  the kernel's, in their order: values, None for tensors
+    parameters  values of the kernel's parameters in their order, None for tensors
     outputs     name and shape of each tensor that the kernel returns
     changed     tensors among the parameters that it writes
     """
