@@ -38,7 +38,7 @@ GROWN_WIDTH = 64
 
 
 def reference_rows() -> list[dict[str, str]]:
-    """Rows of ONNXim's reference counts, whatever DRAM and network."""
+    """Read the rows of ONNXim's reference counts, for any DRAM and network."""
     with (HOME / "reference_cycles.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -118,7 +118,7 @@ def run() -> list[Row]:
 
 
 def scaling_rows() -> list[Row]:
-    """Nanoseconds per event (requests, DRAM commands, instructions) on HBM2 with 64 channels.
+    """Measure nanoseconds per event (requests, DRAM commands, instructions) on HBM2 with 64 channels.
 
     As work grows: the largest machine runs more and more products one after another. The first one meets
     empty queues and is cheaper; what counts is that a further event costs the same, however many there were.
@@ -146,7 +146,8 @@ def scaling_rows() -> list[Row]:
 
 
 def _time_events(cores: int, rows: int, width: int, products: int) -> tuple[int, float]:
-    """(events, seconds of processor time) of a run without recording, the best of as many as take seconds."""
+    """Measure (events, seconds of processor time) of a run without recording, the best of up to
+    SCALED_REPEATS runs."""
     settings = {
         "mode": "parity",
         "cores": str(cores),

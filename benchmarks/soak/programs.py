@@ -101,7 +101,7 @@ def bundle_digest(bundle: Path) -> str:
 
 
 def what_remains(bundle: Path) -> str:
-    """ "whole", "remains" or "refused": what a bundle is to who opens it. Anything else is raised."""
+    """Return "whole", "remains" or "refused" for a bundle, by opening it. Other errors are raised."""
     try:
         return "whole" if look_through(bundle) else "remains"
     except FormatError as error:

@@ -21,7 +21,7 @@ FOLDER = Path(__file__).resolve().parent.parent.parent / "benchmarks"
 
 
 def benchmark_names(folder: Path = FOLDER) -> list[str]:
-    """Names of the benchmarks of this checkout, sorted."""
+    """Return names of the benchmarks of this checkout, sorted."""
     return sorted(path.stem for path in folder.glob("*.py") if _has_run(path))
 
 
@@ -56,7 +56,7 @@ def run_benchmarks(
 
 
 def table_text(rows: Sequence[dict[str, Any]]) -> str:
-    """The table as text."""
+    """Format the table as text."""
     lines = [("benchmark", "what", "measured", "figure")]
     for row in rows:
         measured = "-" if row["value"] is None else f"{_number(row['value'])} {row['unit']}"
@@ -65,7 +65,7 @@ def table_text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _has_run(path: Path) -> bool:
-    """Whether a file defines `run`, found without importing it: an import may compile kernels."""
+    """Return whether a file defines `run`, without importing it, since an import may compile kernels."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError):

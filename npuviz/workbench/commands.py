@@ -85,14 +85,14 @@ class CommandRegistry:
         self._commands.pop(command_id, None)
 
     def get(self, command_id: str) -> Command:
-        """The command of this id. Raises UsageError for an unknown one."""
+        """Return the command of this id. Raises UsageError for an unknown one."""
         try:
             return self._commands[command_id]
         except KeyError:
             raise UsageError(f"no command is called {command_id!r}") from None
 
     def all(self) -> list[Command]:
-        """All commands in menu order."""
+        """Return all commands in menu order."""
         return sorted(self._commands.values(), key=lambda c: (c.menu, c.group, c.order, c.title))
 
     def run(self, command_id: str) -> bool:

@@ -126,13 +126,13 @@ def costs(
 def _waiting_of_units(
     reader: TraceReader, units: np.ndarray, end: int, under_way: Sequence[UnderWay]
 ) -> np.ndarray:
-    """(units,) int64: cycles in which each unit waited and did not work."""
+    """Return (units,) int64: cycles in which each unit waited and did not work."""
     times = unit_times(reader, (0, end), units.tolist(), under_way)
     return np.array([times[unit].waiting for unit in units.tolist()], dtype=np.int64)
 
 
 def _covered(found: _Work) -> int:
-    """Cycles in which something other than a wait was under way."""
+    """Return the cycles in which something other than a wait was active."""
     does = ~found.waits
     covered = _union(np.zeros(int(does.sum()), dtype=np.int64), found.start[does], found.end[does])
     return int((covered[2] - covered[1]).sum())

@@ -85,7 +85,7 @@ DEFAULT_LAYOUT = "stepping"
 
 
 def layout_named(name: str) -> Layout | None:
-    """The layout of this name, or None."""
+    """Return the layout of this name, or None."""
     return next((layout for layout in LAYOUTS if layout.name == name), None)
 
 

@@ -91,7 +91,7 @@ class Opened:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether the path is a trace bundle: a folder with a manifest, or a zip archive of one."""
+    """Return whether the path is a trace bundle: a folder with a manifest, or a zip archive of one."""
     if os.path.isdir(path):
         return os.path.isfile(path / BUNDLE_MANIFEST)
     if not os.path.isfile(path) or not zipfile.is_zipfile(path):
@@ -102,7 +102,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def is_sweep(path: Path) -> bool:
-    """Whether the path holds the results of a sweep: a folder, or the Parquet file in it."""
+    """Return whether the path holds the results of a sweep: a folder, or the Parquet file in it."""
     if not path.is_dir() and path.suffix != ".parquet":
         return False
     from npuviz.workbench.sweep.results import results_file

@@ -42,7 +42,7 @@ def check(
 ) -> CheckResult:
     """Compare every computed tensor with ONNX Runtime, and find the first store that went wrong.
 
-    accesses  gives what instructions write to DRAM; asked if something is wrong; None: nobody knows
+    accesses  returns what instructions write to DRAM; called only if something is wrong; None: unknown
     Raises FormatError when ONNX Runtime refuses the model. Its uint8 x int8 products saturate on
     processors without VNNI, so models with 8-bit weights may differ there.
     """

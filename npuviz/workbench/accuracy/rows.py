@@ -66,7 +66,7 @@ def _depths(graph: Graph) -> list[int]:
 
 
 def coarsest_row(rows: Collection[Row]) -> Row | None:
-    """The row whose own operator adds the most error, by its SQNR; None where none adds any."""
+    """Return the row whose operator adds the most error, by its SQNR; None if no operator adds any."""
     measured = [row for row in rows if row.errors.own is not None and row.errors.own.worst >= 0]
     return min(measured, key=_own_sqnr, default=None)
 

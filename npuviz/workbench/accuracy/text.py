@@ -14,7 +14,8 @@ _LEVELS = " \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
 
 def histogram_text(counts: Sequence[int]) -> str:
-    """The errors of elements as a row of bars: equal and below 2**-23, each power of two, not finite."""
+    """Format the errors of elements as a row of bars: equal and below 2**-23, each power of two, not
+    finite."""
     bars = [sum(counts[:FIRST_BIN]), *counts[FIRST_BIN : LAST_BIN + 1], sum(counts[LAST_BIN + 1 :])]
     most = max(bars) or 1
     # Rounded up, so that a bin with a single element still shows.
@@ -22,7 +23,7 @@ def histogram_text(counts: Sequence[int]) -> str:
 
 
 def accuracy_text(found: dict[str, Any]) -> str:
-    """The report for people."""
+    """Format the report as text."""
     lines = [f"{found['file']} on {found['target']}, {found['cycles']} cycles", *check_lines(found["check"])]
     rows = found["tensors"]
     if not rows:

@@ -280,7 +280,7 @@ def _cycles(path: Path, options: OpenOptions, settings: Mapping[str, str], progr
 
 
 def explanation_text(found: Mapping[str, Any]) -> str:
-    """The explanation as text for a terminal."""
+    """Format the explanation as text for a terminal."""
     if "note" in found:
         return f"{found['file']}: {found['note']}"
     total = max(found["cycles"], 1)

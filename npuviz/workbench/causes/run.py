@@ -95,7 +95,7 @@ class RunCauses:
         return {unit_label(schema, unit): unit_causes(self.reader, unit) for unit in chosen}
 
     def unit_of(self, name: str) -> int:
-        """Id of a unit by its name in `units`, -1 if there is none."""
+        """Return the id of a unit by its name in `units`, -1 if there is none."""
         schema = self.reader.schema
         return next((unit for unit in tracks_of_units(schema) if unit_label(schema, unit) == name), -1)
 
@@ -153,7 +153,7 @@ class _Names:
         return self.schema.node_names[node] if 0 <= node < len(self.schema.node_names) else ""
 
     def line(self, instruction: int) -> str:
-        """Source line of an instruction, "" if it has none or that is not known."""
+        """Return the source line of an instruction, "" if it has none or that is not known."""
         return line_of(self._listing, instruction)
 
 
@@ -200,7 +200,7 @@ def _cost(rows: _Rows, mine: np.ndarray, names: _Names) -> Cost:
 
 
 def _sort_of(name: str) -> str:
-    """A track's name without its numbers: "Core.DMA" of "Core[0].DMA[3]"."""
+    """Return a track's name without its numbers: "Core.DMA" for "Core[0].DMA[3]"."""
     return re.sub(r"[\[(][\d, ]+[\])]", "", name)
 
 

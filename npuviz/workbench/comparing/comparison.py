@@ -113,7 +113,7 @@ def _head(run: Run) -> dict[str, Any]:
 
 
 def times_differ(found: Mapping[str, Any]) -> bool:
-    """Whether the runs count cycles of different lengths, so that fewer cycles may take longer."""
+    """Return whether the runs count cycles of different lengths, so that fewer cycles may take longer."""
     a, b = (found[key]["frequency_hz"] for key in ("a", "b"))
     return a > 0 and b > 0 and a != b
 
@@ -155,7 +155,7 @@ def _operators(reader: "TraceReader") -> dict[str, float]:
 
 
 def _on_path(lines: Mapping[str, Mapping[str, int]]) -> dict[str, float]:
-    """Source line -> cycles of the critical path."""
+    """Return the cycles of the critical path, by source line."""
     return {name: sum(cycles.values()) for name, cycles in lines.items() if name}
 
 
@@ -171,7 +171,7 @@ def _rows(a: Mapping[str, float], b: Mapping[str, float], *, name: str) -> list[
 
 
 def _units(a: "TraceReader", b: "TraceReader") -> list[dict[str, Any]]:
-    """Units that both runs have: cycles busy and waiting."""
+    """Return the units that both runs have, with cycles busy and waiting."""
     times = [{unit_label(each.schema, unit): time for unit, time in _times(each).items()} for each in (a, b)]
     rows = [
         {"unit": name, "busy_a": mine.busy, "busy_b": other.busy, "change": other.busy - mine.busy,
@@ -220,7 +220,7 @@ def comparison_lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def _length(run: Mapping[str, Any]) -> str:
-    """Cycles of a run, and the time that they take."""
+    """Describe the cycles of a run, and the time that they take."""
     time = format_cycles_as_time(run["cycles"], run["frequency_hz"])
     return f"{run['cycles']} cycles" + (f", {time}" if time else "")
 

@@ -240,7 +240,7 @@ def _publish(opened: Opened, session: "Session", summary: dict[str, Any]) -> "Tr
 
 
 def exporters() -> dict[str, Any]:
-    """All installed exporters by name."""
+    """Return all installed exporters by name."""
     return load_plugins(EXPORTERS)
 
 

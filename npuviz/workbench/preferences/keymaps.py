@@ -71,7 +71,7 @@ class Keymap:
         return PRESETS[preferred(self._settings, KEYS)].get(command_id, declared)
 
     def is_own(self, command_id: str) -> bool:
-        """Whether the user chose the keys of a command."""
+        """Return whether the user chose the keys of a command."""
         return command_id in self._own()
 
     def set_own(self, command_id: str, keys: tuple[str, ...] | None) -> None:

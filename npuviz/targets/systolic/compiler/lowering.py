@@ -95,7 +95,7 @@ class Lowering(TakesNotes):
     ) -> Choice | None:
         """Return how to cut a problem: by the choice made for it, if that fits, else by the best of `ranked`.
 
-        None if nothing fits. Remembers the problem for who searches.
+        None if nothing fits. Records the problem for the search of tilings.
         """
         asked = self.choices.asked.get(key)
         if asked is not None:

@@ -132,7 +132,7 @@ def spatial_strides(lowering: Lowering, index: int) -> tuple[int, int, int, int]
 def tile_indices(builder: ProgramBuilder, *counts: int) -> tuple[np.ndarray, ...]:
     """Return flat index arrays over all combinations, one element per tile, the last count fastest.
 
-    Raises DoesNotFit when the program cannot have so many tiles.
+    Raises DoesNotFit when the program cannot have that number of tiles.
     """
     builder.require_tiles(prod(counts))
     return tuple(axis.reshape(-1) for axis in np.indices(counts, dtype=np.int64))

@@ -182,7 +182,7 @@ def _make_advance(has_network):
                     is_dram = True
                     time = dram_time
             if wake >= FAR and has_more and is_over(chip):
-                # What is left in network and DRAM keeps nobody waiting: credits, refreshes.
+                # Nothing waits for what is left in network and DRAM: credits, refreshes.
                 time = FAR
             if time == FAR:
                 if chip.final < 0:

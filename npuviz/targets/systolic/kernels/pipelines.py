@@ -182,7 +182,8 @@ def conflict_cycles(machine, work, rows, is_preload):
     """Return the cycles by which bank conflicts of the scratchpad delay an instruction.
 
     What stays in the array is loaded while the instruction before streams; with one port and a bank in
-    common, it waits. An array whose results stay reads both operands at once. Assumed: fills meet nobody.
+    common, it waits. An array whose results stay reads both operands at once. Assumed: fills conflict with
+    no access.
     """
     core, slot, code = work.core, work.slot, work.row
     if core.banks == 0 or core.ports > 1:

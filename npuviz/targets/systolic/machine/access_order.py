@@ -99,7 +99,8 @@ def access_order(table: AccessTable, trace: TraceReader) -> np.ndarray:
     come first.
 
     A store may still be drawn when its layer has ended: DRAM takes requests in their order, so that it has
-    written for all who waited for the layer. What neither loads nor stores has phase 0, when it ended.
+    written before any layer that waited for it reads. Instructions that neither load nor store have phase 0,
+    at their ends.
     """
     count = len(table.first) - 1
     begin, end = np.full(count, 1 << 62, np.int64), np.full(count, -1, np.int64)

@@ -36,17 +36,17 @@ class NetworkedMachine(SystolicMachine):
         return self._fabric.shape
 
     def element_states(self, area: Area) -> np.ndarray:
-        """(rows, columns) uint8: index into the states of the shape."""
+        """Return (rows, columns) uint8: index into the states of the shape."""
         return self._fabric.element_states(self._words, self._net, area)
 
     def link_loads(self, area: Area) -> np.ndarray:
-        """(rows, columns, NUM_PORTS) uint8: share of the time each side sent a flit lately."""
+        """Return (rows, columns, NUM_PORTS) uint8: share of the time each side sent a flit lately."""
         core, noc = self._periods
         tick = max(int(self._words[sk.CHIP.noc_last]), self.cycle * core // noc)
         return self._fabric.link_loads(self._words, self._net, tick, area)
 
     def queue_fill(self, area: Area) -> np.ndarray:
-        """(rows, columns) uint8: fill of the fullest buffer."""
+        """Return (rows, columns) uint8: fill of the fullest buffer."""
         return self._fabric.queue_fill(self._words, self._net, area)
 
     def glances(self, area: Area) -> dict[tuple[int, int], Glance]:
