@@ -106,14 +106,14 @@ class Stages:
 
     @property
     def reads_memory(self) -> bool:
-        """Return whether DPU_RDMA has something to fetch beside the main input."""
+        """Whether DPU_RDMA has something to fetch beside the main input."""
         places = (self.bias_address, self.main_address, self.sum_address, self.scale_address)
         has_cube = self.operand is not None and self.operand.constant is None
         return has_cube or any(place is not None for place in places)
 
     @property
     def uses_bn(self) -> bool:
-        """Return whether BN does something."""
+        """Whether BN does something."""
         return self.scale_address is not None or self.sum_address is not None
 
     def from_channel(self, channel: int) -> "Stages":

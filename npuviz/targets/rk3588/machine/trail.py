@@ -102,7 +102,7 @@ class TrailMaker:
 
     @cached_property
     def _nodes(self) -> list[int]:
-        """Return the operator of each task, then of each host call; the last is for steps that are
+        """The operator of each task, then of each host call; the last is for steps that are
         neither."""
         return [*(each.node for each in (*self._tables.tasks, *self._tables.hosts)), -1]
 
@@ -119,7 +119,7 @@ class TrailMaker:
 
     @cached_property
     def _given(self) -> np.ndarray:
-        """Return the buffers with data or zeros, and those of no operator that no task and no host call
+        """The buffers with data or zeros, and those of no operator that no task and no host call
         writes.
 
         An input that the host fills into one buffer reaches other buffers of the same tensor only by tasks.
@@ -144,7 +144,7 @@ class TrailMaker:
 
     @cached_property
     def _kept(self) -> np.ndarray:
-        """Return the buffers of tensors of the graph: people and checks read them."""
+        """The buffers of tensors of the graph: people and checks read them."""
         return self._ranges(lambda buffer: buffer.tensor >= 0)
 
     def _ranges(self, chosen: Callable[[Buffer], bool]) -> np.ndarray:

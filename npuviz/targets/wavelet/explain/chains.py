@@ -258,7 +258,7 @@ class Chains:
                 return int(queue.color)
         return identity
 
-    # --- words that cannot go on -----------------------------------------------------------------------
+    # --- words that cannot continue --------------------------------------------------------------------
 
     def _blocker(self, node: int, color: int) -> _Step | None:
         found = self._waits.blockers(node, color)

@@ -57,7 +57,7 @@ class FabricViews:
 
     @property
     def fabric(self) -> FabricShape:
-        """Return the size of the fabric, its legend and its words for things."""
+        """The size of the fabric, its legend and its words for things."""
         if self._shape is None:
             wafer, spec = self.engine.wafer, self.engine.spec
             colors = sorted({c for t in self.engine.program.templates for c, at in t.channels.items()

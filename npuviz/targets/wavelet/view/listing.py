@@ -72,7 +72,7 @@ class WaveletListing:
 
     @cached_property
     def code(self) -> np.ndarray:
-        """Return (n, isa.CODE_WORDS) int64: all instructions."""
+        """(n, isa.CODE_WORDS) int64: all instructions."""
         parts = [np.asarray(owner.code, np.int64).reshape(-1, isa.CODE_WORDS) for owner in self._owners]
         return np.concatenate(parts) if parts else np.zeros((0, isa.CODE_WORDS), np.int64)
 
@@ -123,7 +123,7 @@ class WaveletListing:
 
     @cached_property
     def sources(self) -> Sequence[SourceFile]:
-        """Return the texts of the wafer; the user's files are named from their common folder on."""
+        """The texts of the wafer; the user's files are named from their common folder on."""
         names = short_names(self._wafer.files)
         return tuple(
             SourceFile(name, text, path, "csl", is_library(path))
@@ -174,7 +174,7 @@ class WaveletListing:
 
     @cached_property
     def entries(self) -> Sequence[Entry]:
-        """Return tasks and functions, by name; a text that was compiled several times is one entry."""
+        """Tasks and functions, by name; a text that was compiled several times is one entry."""
         tasks = {(id(p.code), t.function) for p in self._wafer.programs for t in p.tasks}
         found: dict[tuple[str, int, int], tuple[str, list[int], Place]] = {}
         for first, owner in zip(self._firsts, self._owners, strict=True):

@@ -166,7 +166,7 @@ class TreeBuilder:
     # ---- declarations ----
 
     def old_color(self, c: Children) -> tree.Variable:
-        """`color name;`."""
+        """Build the node of `color name;`."""
         at = self.token_span(c[0])
         if str(c[0]) != "color":
             raise CslError(at, f"a declaration cannot start with {str(c[0])!r}")
@@ -174,13 +174,13 @@ class TreeBuilder:
         return tree.Variable(self.span(c), "param", str(c[1]), kind, None, old_color=True)
 
     def initial(self, c: Children) -> tuple[str, Expression]:
-        """`= value`."""
+        """Return "=" and the value of `= value`."""
         if c[0] != "=":
             raise CslError(self.token_span(c[0]), f"expected = before the initial value, found {c[0]}")
         return ("=", c[1])
 
     def variable(self, c: Children) -> tree.Variable:
-        """A `const`, `var` or `param`."""
+        """Build the node of a `const`, `var` or `param`."""
         parts: dict[str, Any] = {}
         tokens: list[Token] = []
         for child in c:
@@ -210,7 +210,7 @@ class TreeBuilder:
         )
 
     def function(self, c: Children) -> tree.Function:
-        """A `fn` or `task`."""
+        """Build the node of a `fn` or `task`."""
         linkage = _linkage(c)
         rest = c[1:] if linkage else c
         inline = rest[0] == "inline"
@@ -234,7 +234,7 @@ class TreeBuilder:
         )
 
     def parameter(self, c: Children) -> tree.Parameter:
-        """`name: type`."""
+        """Build the node of `name: type`."""
         is_comptime = len(c) == 4
         name, kind = c[-3], c[-1]
         if isinstance(kind, tree.Name) and kind.text == "anytype":
@@ -252,13 +252,13 @@ class TreeBuilder:
         return label, is_inline, c[is_inline:]
 
     def while_statement(self, c: Children) -> tree.While:
-        """`while (..) ..`."""
+        """Build the node of `while (..) ..`."""
         label, is_inline, rest = self._loop(c)
         step = rest[4][1] if len(rest) == 6 else None
         return tree.While(self.span([rest[0], rest[-1]]), rest[2], step, rest[-1], label, is_inline)
 
     def for_statement(self, c: Children) -> tree.For:
-        """`for (..) |..| ..`."""
+        """Build the node of `for (..) |..| ..`."""
         label, is_inline, rest = self._loop(c)
         names: list[str] = list(rest[5])
         at = self.span([rest[0], rest[-1]])
@@ -267,7 +267,7 @@ class TreeBuilder:
         return tree.For(at, rest[2], names[0], names[1] if len(names) > 1 else "", rest[-1], label, is_inline)
 
     def switch_statement(self, c: Children) -> tree.SwitchStatement:
-        """`switch` as a statement."""
+        """Build the node of a `switch` statement."""
         prongs: list[tree.Prong] = []
         for prong in _first_list(c):
             body = prong.body
@@ -290,13 +290,13 @@ class TreeBuilder:
         return self.span(tokens), label, value
 
     def break_statement(self, c: Children) -> tree.Break:
-        """`break ..;`."""
+        """Build the node of `break ..;`."""
         return tree.Break(*self._jump(c))
 
     bare_break = break_statement
 
     def continue_statement(self, c: Children) -> tree.Continue:
-        """`continue ..;`."""
+        """Build the node of `continue ..;`."""
         at, label, _ = self._jump(c)
         return tree.Continue(at, label)
 
@@ -308,14 +308,14 @@ class TreeBuilder:
         return ("values", values, c[0] if not values else values[0])
 
     def prong(self, c: Children) -> tree.Prong:
-        """One prong of a switch."""
+        """Build the node of one prong of a switch."""
         _, values, first = c[0]
         return tree.Prong(self.span([first, c[2]]), values, c[2])
 
     # ---- expressions, types ----
 
     def switch_expression(self, c: Children) -> tree.SwitchExpression:
-        """`switch` as a value."""
+        """Build the node of a `switch` used as a value."""
         prongs: list[tree.Prong] = []
         for prong in _first_list(c):
             body = prong.body
@@ -328,7 +328,7 @@ class TreeBuilder:
         return tree.SwitchExpression(self.span(c), c[2], tuple(prongs))
 
     def tensor_access(self, c: Children) -> tree.TensorAccess:
-        """`|i|{n} -> A[i]`."""
+        """Build the node of `|i|{n} -> A[i]`."""
         access = c[-1]
         at = self.span(c)
         if not isinstance(access, tree.Index):
@@ -340,7 +340,7 @@ class TreeBuilder:
         return tree.TensorAccess(at, names, lengths, access.base, access.indices)
 
     def integer(self, c: Children) -> tree.IntegerLiteral:
-        """An integer literal."""
+        """Build the node of an integer literal."""
         text = str(c[0]).replace("_", "")
         base = {"0x": 16, "0b": 2, "0o": 8}.get(text[:2], 10)
         try:
@@ -349,14 +349,14 @@ class TreeBuilder:
             raise CslError(self.token_span(c[0]), "this number has too many digits or none") from None
 
     def character(self, c: Children) -> tree.IntegerLiteral:
-        """A character literal."""
+        """Build the node of a character literal."""
         text = _unescape(str(c[0])[1:-1])
         if len(text) != 1:
             raise CslError(self.token_span(c[0]), "a character literal holds one byte")
         return tree.IntegerLiteral(self.token_span(c[0]), text[0])
 
     def struct_fields(self, c: Children) -> tuple[tree.FieldValue, ...]:
-        """Fields of a struct literal."""
+        """Return the fields of a struct literal, whose names must differ."""
         fields = _nodes(c)
         seen: set[str] = set()
         for field in fields:
@@ -366,18 +366,18 @@ class TreeBuilder:
         return fields
 
     def field_value(self, c: Children) -> tree.FieldValue:
-        """`.name = value`."""
+        """Build the node of `.name = value`."""
         self._expect_equal(c[2])
         return tree.FieldValue(self.span(c), str(c[1]), c[3])
 
     def field_declaration(self, c: Children) -> tree.FieldDeclaration:
-        """`name: type`."""
+        """Build the node of `name: type`, with or without a default."""
         if len(c) == 5:
             self._expect_equal(c[3])
         return tree.FieldDeclaration(self.span(c), str(c[0]), c[2], c[4] if len(c) == 5 else None)
 
     def enum_member(self, c: Children) -> tree.EnumMember:
-        """`name = value`."""
+        """Build the node of `name` or `name = value`."""
         if len(c) == 3:
             self._expect_equal(c[1])
         return tree.EnumMember(self.span(c), str(c[0]), c[2] if len(c) == 3 else None)

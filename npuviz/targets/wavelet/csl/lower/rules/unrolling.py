@@ -128,7 +128,7 @@ def _write_once(f: FunctionLowering, body: tree.Statement, counter: Counter, lab
 
 def _round(f: FunctionLowering, body: tree.Statement, counter: Counter, number: int) -> None:
     kind, register = counter.held.kind, counter.held.register
-    f.load_number(kind, number, register)  # takes no cycle: it is there for who looks at the variable
+    f.load_number(kind, number, register)  # takes no cycle: it lets a debugger show the variable
     local = Local(counter.name, kind, False, counter.held)
     f.variables.append((local, register, -1, f.emitter.position, -1))
     f.declare(counter.name, Known(Scalar(kind, number)), mutable=False)
