@@ -81,7 +81,7 @@ class HazardWatch(QObject):
         if self.is_automatic:
             self._quiet.start()
         elif self.hazards is not None or self.is_looking:
-            # What was found belongs to another cycle.
+            # The findings belong to another cycle.
             self.findings, self.is_looking = None, False
             self.changed.emit()
 

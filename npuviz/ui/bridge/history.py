@@ -77,7 +77,7 @@ class BookmarkHistory(QObject):
         self._bookmarks, self._stack = bookmarks, stack
         self._shown = bookmarks.all
         bookmarks.changed.subscribe(self._look)
-        # At once: what is loaded with a file is there when this is told, and no change of the user's.
+        # Not queued: bookmarks loaded with a file are there at this signal, and are no change of the user's.
         model.session_changed.connect(self._begin)
 
     def _begin(self) -> None:

@@ -93,7 +93,7 @@ class SessionModel(QObject):
         """Verbs begun so far."""
         self.is_step = False
         """Whether the last verb was a step: only then are changes marked, since a run changes most things."""
-        # Hit counts change in the worker; the window hears of it in its own thread.
+        # Hit counts change in the worker's thread; the signal is delivered in the window's.
         self._breakpoints_moved.connect(self.breakpoints_changed, Qt.ConnectionType.QueuedConnection)
         self._worker = Worker(self)
         self._worker.progress.connect(self.progress)

@@ -34,7 +34,7 @@ PATIENCE = 0.02
 
 
 class CostsPanel(Panel):
-    """A choice of what is listed, and the table. The trace is read in a separate thread."""
+    """A chooser of the listed intervals, and the table. The trace is read in a separate thread."""
 
     def __init__(self, context: PanelContext) -> None:
         super().__init__(context)

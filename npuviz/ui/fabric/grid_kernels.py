@@ -154,7 +154,7 @@ def paint_links(image, loads, heat, lefts, rights, tops, bottoms, reach, lane, g
             x = (lefts[c] + rights[c]) // 2
             before = rights[c - 1] if c > 0 else lefts[c] - reach
             behind = lefts[c + 1] if c + 1 < columns else rights[c] + reach
-            # Traffic keeps to the right of its direction.
+            # Each direction is drawn on the right-hand side of its link.
             load = loads[r, c, EAST]
             if load or c + 1 < columns:
                 fill_rectangle(image, (rights[c], y + gap, behind, y + gap + lane), heat[load])

@@ -56,7 +56,7 @@ class FabricStyle:
         """Return the colour of a share, 0..1: the larger, the further from the background."""
         theme = self.theme
         color = theme.heat_color(share if theme.is_dark else 1 - share)
-        # Without blending, small shares could not be told apart: dark violet on black, pale yellow on white.
+        # Blended, because small shares would hardly differ: dark violet on black, pale yellow on white.
         quiet = theme.color("idle")
         return quiet if share <= 0 else blended(quiet, color, min(1.0, 0.35 + share / FAINT_BELOW * 0.65))
 

@@ -248,7 +248,7 @@ class GraphPanel(Panel):
         picture = self.view.picture
         if picture is None:
             return
-        # In a folded group the search goes on after the operator that was found, not after the leader.
+        # In a folded group, continue after the operator found last, not after the leader.
         chosen, drawn = self.context.selection.current.node, self.view.overlay.selected
         after = chosen if chosen is not None and picture.layout.drawn(chosen) == drawn else drawn
         box = picture.find(text, after, backward)

@@ -38,7 +38,7 @@ class GraphToolBar(QWidget):
         self.heat = button(self, "Heat", tip, self.heat_toggled.emit, is_on=False)
         tip = "Draw groups of operators as one box each"
         self.fold = button(self, "Fold", tip, self.fold_toggled.emit, name="graph.fold", is_on=False)
-        # In little room the number of operators gives way, not what can be chosen.
+        # If there is little room, the number of operators is shortened, not the choices.
         self.direction.setMinimumWidth(self.direction.sizeHint().width())
         self.status = summary_line("graph.status")
         self.status.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)

@@ -47,7 +47,7 @@ def fabric_page(source: InspectorSource, selection: Selection) -> Page | None:
     """Return the page of the selected word or element; None if the machine has no such thing."""
     machine = source.session.machine if source.session is not None else None
     if not isinstance(machine, HasFabric):
-        # While the machine runs it must not be asked for anything: the description says what it is.
+        # A running machine must not be read: take its features from the description.
         is_known = source.description is not None and "routed fabric" in source.description.features
         if source.session is None and is_known and selection.element is not None:
             column, row = selection.element

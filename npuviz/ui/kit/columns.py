@@ -80,7 +80,7 @@ def name_width(room: int, others: list[int], first: int) -> int:
             break
         taken += width
     if room - first - taken >= MIN_NAME_WIDTH:
-        # Of a long text the beginning is worth more than an empty first column.
+        # Show the beginning of a long text rather than an empty first column.
         return first
     return max(room - taken, MIN_NAME_WIDTH)
 
@@ -158,7 +158,7 @@ class _Names(QStyledItemDelegate):
 
     def initStyleOption(self, option: QStyleOptionViewItem, index: Index) -> None:
         super().initStyleOption(option, index)
-        # A cell that is asked for its size has no room yet.
+        # The rectangle is empty while Qt measures the cell.
         if option.rect.width() <= 0:
             return
         style = option.widget.style()
@@ -199,7 +199,7 @@ class Fitting(QObject):
         return super().eventFilter(watched, event)
 
     def _resized(self, column: int, _before: int, _after: int) -> None:
-        # A header that is being destroyed tells that its columns go.
+        # A header that is being destroyed emits this for each column.
         if self._is_fitting and column in self._spare:
             return  # it came or went because of this
         if column and isValid(self._later):
@@ -223,10 +223,10 @@ class Fitting(QObject):
     def _width(self, column: int) -> int:
         """Return the pixels that a column takes, or would take if it was not hidden."""
         header = self._view.horizontalHeader()
-        # Of a hidden column Qt tells less than it takes when it is shown: what it took counts as well.
+        # Qt reports less for a hidden column than it takes when shown, so use its last known width too.
         known = self._widths.get(column, 0) if self._view.isColumnHidden(column) else 0
         if header.sectionResizeMode(column) == QHeaderView.ResizeMode.ResizeToContents:
-            # What Qt will give it: it does so later than now.
+            # The width that Qt will set later.
             return max(self._view.sizeHintForColumn(column), header.sectionSizeHint(column), known)
         return known or header.sectionSize(column)
 

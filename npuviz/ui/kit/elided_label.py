@@ -47,7 +47,7 @@ class ElidedLabel(QLabel):
             if metrics.horizontalAdvance(parts) <= room:
                 return parts
         shown = elided(metrics, self.text(), room)
-        # Of so few letters nobody learns anything; the tooltip has all of them.
+        # So few letters are not understood; the tooltip has the full text.
         return shown if len(shown) > LEAST_LETTERS else ""
 
     def event(self, event: QEvent) -> bool:

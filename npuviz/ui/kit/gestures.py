@@ -33,13 +33,13 @@ class Canvas(QWidget):
     """A widget that is painted by hand; a spot is a position in it, in pixels.
 
     click, drag, drop, hover  hooks for the mouse buttons and the pointer; do nothing by default
-    tip_at                    what is at a spot, as lines of text
-    summary                   what the picture shows, in words for those who cannot see it
+    tip_at                    lines of text about a spot
+    summary                   description of the picture, for screen readers
     pressed_at                where the button went down
     """
 
     keys_text = ""
-    """What the keys do in this widget, read to screen readers after the summary."""
+    """Description of the keys in this widget, for screen readers, after the summary."""
     drag_buttons: tuple[Qt.MouseButton, ...] = (Qt.MouseButton.LeftButton,)
 
     def __init__(self, theme: Theme, name: str, title: str, parent: QWidget | None = None) -> None:
@@ -89,7 +89,7 @@ class Canvas(QWidget):
         if event.type() == QEvent.Type.FocusIn:
             self.describe()
         elif event.type() == QEvent.Type.Paint and QAccessible.isActive():
-            # Only where somebody listens: words for every frame would cost time.
+            # Only with a screen reader, because a text for every frame costs time.
             self._describe_soon.start()
         return super().event(event)
 
@@ -132,19 +132,19 @@ class CameraCanvas(Canvas):
 
     def set_camera(self, camera: Any) -> None:
         """Show another part of the picture."""
-        raise NotImplementedError  # every view has its own
+        raise NotImplementedError  # overridden by every view
 
     def zoom(self, factor: float, at: QPointF | None = None) -> None:
         """Zoom at a pixel of the widget, or at the middle."""
-        raise NotImplementedError  # every view has its own
+        raise NotImplementedError  # overridden by every view
 
     def fit_all(self) -> None:
         """Show everything."""
-        raise NotImplementedError  # every view has its own
+        raise NotImplementedError  # overridden by every view
 
     def fit_selected(self) -> None:
         """Show what is selected, large enough to be read."""
-        raise NotImplementedError  # every view has its own
+        raise NotImplementedError  # overridden by every view
 
     def fit(self, is_all: bool) -> None:
         """Show everything, or what is selected."""
@@ -152,11 +152,11 @@ class CameraCanvas(Canvas):
 
     def pick(self, spot: QPointF) -> None:
         """Select what is at a spot."""
-        raise NotImplementedError  # every view has its own
+        raise NotImplementedError  # overridden by every view
 
     def has_thing_at(self, spot: QPointF) -> bool:
         """Return whether there is something to pick at a spot."""
-        raise NotImplementedError  # every view has its own
+        raise NotImplementedError  # overridden by every view
 
     def click(self, spot: QPointF) -> None:
         self.pick(spot)

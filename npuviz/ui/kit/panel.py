@@ -263,7 +263,7 @@ class Panel(QWidget):
     def _deliver(self, is_coming: bool = False) -> None:
         if not (self._cycle_due or self._selection_due):
             return
-        # The window rearranges panels that have not heard yet of what is open now.
+        # While the window rearranges panels, this panel may not have received the new session yet.
         if self.model.opened is not self._opened:
             return
         # A tab behind another one is "visible" for Qt, but nothing of it is on the screen.

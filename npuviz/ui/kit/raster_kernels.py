@@ -62,7 +62,7 @@ def cumulate(starts, ends, keys, local, block_starts, totals, first, step, count
         edge = first + x * step
         found = counts[x]
         if x > 0 and found == counts[x - 1]:
-            # No slice began since the edge before: at most the last one has gone on.
+            # No slice began since the edge before, so at most the last one reaches into this pixel.
             for c in range(num_categories):
                 sums[x, c] = sums[x - 1, c]
             if found > 0 and ends[found - 1] > edge - step:

@@ -101,7 +101,7 @@ class MemoryMap(Canvas):
         if not self._is_zoomed and self.view is not None:
             ranges = [(r.address, r.size_bytes) for r in fresh]
             if self._had_regions:
-                # What was shown stays in sight, so that the map does not jump.
+                # Keep the bytes shown so far in view, so that the map does not jump.
                 ranges.append((self.view.offset, self.view.shown_bytes))
             self._had_regions = self._had_regions or bool(fresh)
             self._set_view(view_of(self._extent, self._num_banks(), ranges))

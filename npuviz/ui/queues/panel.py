@@ -48,7 +48,7 @@ class QueuesPanel(Panel):
         self._tracks: dict[int, Track] = {}
         self._shown_cycle = -1
         self._is_following = False
-        self._is_wanted = False  # whether the chosen queue is one that somebody asked for
+        self._is_wanted = False  # whether the user or a command chose the queue
         self._estimated: set[int] = set()
         self.table = QueueTable(self._history)
         self.entries = EntryTable()

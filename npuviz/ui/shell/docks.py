@@ -250,7 +250,7 @@ class Docks:
         }
 
     def follow_description(self, described: Mapping[str, Any]) -> None:
-        """Arrange the docks as `describe` said of another window; ignore unknown names."""
+        """Arrange the docks like another window that `describe` described; ignore unknown names."""
         layout = layout_named(str(described.get("name", "")))
         shown = described.get("shown", ())
         if layout is None or not shown:

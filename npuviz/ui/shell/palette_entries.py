@@ -52,7 +52,7 @@ class Palettes:
         def title(command: Command) -> str:
             return f"{command.menu.replace('/', ' ')} {command.title}" if command.menu else command.title
 
-        # Of those that fit equally well, what can be done now comes first.
+        # Of equally good matches, enabled commands come first.
         commands = sorted(self._commands.all(), key=lambda command: not command.is_enabled())
         return [
             PaletteEntry(

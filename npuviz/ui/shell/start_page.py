@@ -211,7 +211,7 @@ class SampleCard(QPushButton):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.MinimumExpanding)
 
     def sizeHint(self) -> QSize:
-        # A button asks for the room of its own text, not of what lies on it.
+        # By default, a button's size is that of its text, without the widgets on it.
         layout = self.layout()
         height = layout.heightForWidth(self.width()) if layout is not None else 0
         return QSize(self.width(), height)

@@ -34,7 +34,7 @@ class LoopBar(QWidget):
     def _box(self, number: int) -> QSpinBox:
         made = QSpinBox(self)
         made.setObjectName(f"source.loop.{number}")
-        made.setKeyboardTracking(False)  # a number of two digits is asked for once
+        made.setKeyboardTracking(False)  # so that a number of two digits emits one change
         made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)  # a wheel that passes changes nothing
         made.valueChanged.connect(lambda turn: self.chosen.emit(self._loops[number].variable, turn))
         return made

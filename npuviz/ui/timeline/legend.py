@@ -115,7 +115,7 @@ class TimelineLegend(Strip):
             return sum(self._width_of(name, metrics) for _number, name in entries)
 
         if width_of(self._entries) > room and len(waits) > 1:
-            # The colour of the wait that there is most of; that of having nothing to do is hard to see.
+            # The colour of the longest kind of wait, because that of idle units is hard to see.
             seen = [
                 entry for entry in waits if entry[1] != NOTHING_TO_DO and self._amounts.get(entry[1], 0.0)
             ]
@@ -129,7 +129,7 @@ class TimelineLegend(Strip):
             return (left * NAMELESS + GAP if are_shown else self._more_width(metrics)) if left else 0
 
         while work and width_of([*work, *waits]) + rest() > room:
-            # Of equally rare ones the last.
+            # Of equally rare categories, the last.
             rarest = min(range(len(work)), key=lambda i: (self._amounts.get(work[i][1], 0.0), -i))
             del work[rarest]
         return [*work, *waits] if width_of(waits) <= room else []

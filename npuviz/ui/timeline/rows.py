@@ -249,7 +249,7 @@ class _Arrangement:
                 counters = [each for each in self._owned.get(child.id, []) if each.id not in pinned]
                 self._add_counters(child, counters, depth + 1)
             elif len(child.leaves) == 1 and not child.branches:
-                # A group of one is not worth a row of its own.
+                # A group of one track gets no row for itself.
                 only = child.leaves[0]
                 if only.id not in pinned:
                     self.add_track(only, f"{label}.{only.name.rsplit('.', 1)[-1]}", depth)

@@ -46,14 +46,14 @@ def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = No
             break
         graph = expanded
     compiled = driver.finish()  # pyright: ignore[reportPossiblyUnboundVariable]
-    # Lowerings store what others may read, and copy what the next round would need: not all of it is read.
+    # Some stores and copies of the lowerings are never read: find them, and compile again without them.
     in_vain = driver.builder.unread()  # pyright: ignore[reportPossiblyUnboundVariable]
     if not in_vain:
         return compiled
     lean = _Driver(Builder(graph, spec, kept, in_vain), watch)
     lean.run()
     shorter = lean.finish()
-    # Calls have numbers: where a lowering chose otherwise this time, they would name other work.
+    # Calls are identified by number: if a lowering chose otherwise this time, the numbers mean other work.
     is_same = lean.builder.calls() == [
         call
         for call in driver.builder.calls()  # pyright: ignore[reportPossiblyUnboundVariable]
@@ -182,7 +182,8 @@ class _Driver:
             self.builder.take_back(mark)
             return host_reason(error)
         except SimulationError as error:
-            # A bug of a lowering: the node must not make the whole model useless, nor pass unseen.
+            # A bug of a lowering: run the node on the Host and report it, instead of refusing the whole
+            # model.
             self.builder.take_back(mark)
             self.builder.note(
                 "lowering-bug", f"{node.op_type} {node.name}: {error}", node.id, is_warning=True

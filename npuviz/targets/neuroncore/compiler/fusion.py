@@ -63,7 +63,7 @@ def plan_groups(graph: Graph, epilogues: bool = True) -> list[Group]:
     members: dict[int, list[int]] = {node.id: [node.id] for node in graph.nodes}
     root: dict[int, int] = {node.id: node.id for node in graph.nodes}
     heads: set[int] = set()
-    # From the end: a node joins the group of its readers if they are all in one.
+    # From the end of the graph: a node joins the group of its readers if all of them are in one.
     for node in reversed(graph.nodes):
         found = _group_of_readers(graph, consumers, root, node)
         if found < 0 or found in heads or len(members[found]) >= MAX_NODES:

@@ -33,7 +33,7 @@ def load(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, Program]
 
 def _load_neff(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, Program]:
     SETTINGS.names.refuse_others(request.settings)
-    # The limit counts before anything of the file is known.
+    # The limit applies while the file is read, before its machine is known.
     chosen = {key: text for key, text in request.settings.items() if key == "limit"}
     limit = make_spec("", None, chosen)[0].limit
     progress.report(-1.0, "reading the NEFF")

@@ -48,7 +48,7 @@ def kernel_settings(request: LoadRequest) -> tuple[Setting, ...]:
     """
     kernels = {each.name: each for each in described(request.path)}
     wanted = request.settings.get("kernel", "")
-    # A kernel may also be one that the file imports: only running it would tell.
+    # The kernel may also be imported by the file, which only running the file would tell.
     words = tuple(dict.fromkeys((*kernels, *([wanted] if wanted else ())))) if kernels else ()
     only = next(iter(kernels)) if len(kernels) == 1 else ""
     chosen = kernels.get(wanted or only)
@@ -77,7 +77,7 @@ def _parameter_rows(kernel: KernelText, request: LoadRequest) -> list[Setting]:
         is_scalar = bool(parameter.default) or parameter.kind in _SCALARS
         if not is_scalar or shape in request.settings:
             rows.append(Setting(shape, "", _TENSOR, is_needed=is_needed))
-        # A machine's setting of the same name comes first: such a parameter cannot be given.
+        # A setting of the machine with the same name takes precedence: such a parameter cannot be given.
         if name in SETTINGS.names or parameter.is_tensor or shape in request.settings:
             continue
         source = f"parameter of {kernel.name}" if is_scalar else "instead of a tensor: a number or a word"

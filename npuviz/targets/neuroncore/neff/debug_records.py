@@ -56,7 +56,7 @@ class DebugNames:
                 synchronised=tuple(
                     Dependency(each + 1) for each in sorted(self._needs.get(index, ())) if each in same_core
                 ),
-                # What kind they are is not worked out here.
+                # The kinds of the dependencies are not computed here.
                 has_kinds=False,
             )
             for index in range(first, end)

@@ -74,7 +74,7 @@ def _descriptor(descriptor: Descriptor, names: Sequence[str], spec: NeuronSpec) 
         _access(descriptor.to, None, names, spec),
         tuple(_access(e, s, names, spec) for e, s in zip(descriptor.sources, scales, strict=True)),
         descriptor.op,
-        # Scales stand beside the sources, and only entries of from_arr have a place for them.
+        # Scales are fields of the sources, and only sources in from_arr have that field.
         uses_from_arr=len(descriptor.sources) > 1 or bool(descriptor.scales),
         constant=constant,
         constant_dtype=None if constant is None else "float32",

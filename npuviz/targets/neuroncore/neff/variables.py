@@ -184,7 +184,7 @@ def _dtype_of(text: str) -> str:
     """Return npuviz's name (npuviz.program.dtypes) of numpy's type name, "" for an unknown one."""
     if text in DTYPES:
         return text
-    # NumPy takes much more: lists of fields, sums, sizes.
+    # NumPy also accepts lists of fields, repetitions and sizes.
     if not _NUMPY_TYPE.fullmatch(text):
         return ""
     try:

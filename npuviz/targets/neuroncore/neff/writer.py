@@ -160,7 +160,7 @@ def _variable_record(variable: Variable, names: Sequence[str], members: dict[str
     }
     data = variable.data
     if data is not None and (data.dtype.hasobject or (data.size > 1 and not any(data.strides))):
-        # Other arrays stand in the .npy file of the variable.
+        # Other arrays are in the variable's .npy file.
         record["data"] = array_record(data, "", members)
     return record
 

@@ -95,7 +95,7 @@ class ChipContents:
         self._dirty.update(plan.arrays)
 
     def _undo_of(self, plan: Plan) -> Undo:
-        """Save what a plan that is about to run will change."""
+        """Save the contents that a plan is about to change."""
         chip = self.chip
         views = tuple((view, view.copy()) for view in plan.writes)
         flags = tuple((mask, mask.copy()) for mask in plan.marks)

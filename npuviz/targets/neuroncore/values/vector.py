@@ -93,7 +93,7 @@ def tensor_copy_predicated(build: Build) -> Plan:
     """Plan DST = SRC0 where SRC1 is not 0."""
     source, predicate, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     a, p, out = build.arrange(source, predicate, target)
-    if out.base is None:  # Staged: what is not copied must survive.
+    if out.base is None:  # A staged copy: elements that are not written must keep their values.
         view = target.view
         build.before.append(lambda: np.copyto(out.reshape(view.shape), view))
     if source.dtype == target.dtype:

@@ -133,7 +133,7 @@ class FileCommands:
                 made = self._model.add_breakpoint(text)
                 if made is not None and session is not None and not is_enabled:
                     session.breakpoints.set_enabled(made.id, False)
-            except ConditionError:  # this program may lack what the text names
+            except ConditionError:  # this program may lack the names in the text
                 lost += 1
         if cycle > 0 and session is not None:
             self._model.go_to(cycle)

@@ -275,7 +275,7 @@ def _binarized(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 
 
 def _root(exponent: float) -> Formula:
-    # The power of the vector engine has no range to respect, unlike the activation functions.
+    # The vector engine's power is valid for all arguments, unlike the activation functions.
     def emit(b: Builder, node: Node, operands: Operands, dst: View) -> None:
         scalar(b, dst, tile(b, operands, 0, dst), Alu.POWER, exponent)
 

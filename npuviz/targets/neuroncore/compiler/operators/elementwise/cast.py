@@ -160,7 +160,7 @@ def decoded(b: Builder, x: View, source: str) -> View:
         where(b, made, compared(b, x, Alu.EQUAL, 255.0), math.nan)
         return made
     form = SMALL_FLOATS[source]
-    # The magnitude moved to the place of an fp32 number is too small by 2^(127 - bias): exact.
+    # The magnitude, shifted to the bits of an fp32 number, is smaller by 2^(127 - bias): multiply, exactly.
     sign = temporary(b, x, "int32")
     b.isa.copy(codes, x)
     scalar(b, sign, codes, Alu.RIGHT_SHIFT, form.bits - 1)
@@ -230,7 +230,7 @@ def _encode_float(b: Builder, dst: View, x: View, form: SmallFloat, saturate: bo
         scalar(b, size, size, Alu.MINIMUM, float(form.largest))
     else:
         overflow = compared(b, size, Alu.GREATER, float(form.largest))
-    # The sign bit, without one on zero where -0 is NaN.
+    # The sign bit; none on zero if the code of -0 is NaN.
     scalar(b, unit, value.bitcast("int32"), Alu.RIGHT_SHIFT, 31)
     scalar(b, above, unit, Alu.MULTIPLY, float(1 << (form.bits - 1)))
     if not form.signed_zero:

@@ -159,7 +159,7 @@ def _activated(b: Builder, node: Node, operands: Operands, dst: View) -> None:
 
 
 def _relu(b: Builder, node: Node, operands: Operands, dst: View) -> None:
-    # Not as an activation: the builder may then choose the vector engine when that one is free.
+    # Not an activation, so that the builder can also choose the vector engine.
     x = tile(b, operands, 0, dst)
     scalar(b, dst, x, Alu.MAXIMUM, 0.0, integer=x.dtype in WIDE)
 

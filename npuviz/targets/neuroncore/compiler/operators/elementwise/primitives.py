@@ -155,7 +155,7 @@ def scalar(
         low_bits(b, dst, result)
         return
     if patterns:
-        # Every engine takes small numbers; others need integer immediates, that is GpSimd.
+        # Every engine takes small numbers; large ones need integer immediates, which only GpSimd has.
         integer = any(not isinstance(each, View) and abs(each) >= 1 << 24 for each in (value, value1))
     b.isa.tensor_scalar(dst, x, op, value, op1, value1, reverse0=reverse, reverse1=reverse1, integer=integer)
 
