@@ -115,7 +115,7 @@ def _copy_words(machine, index, pe, place, t):
 
 @kernel
 def _start_on(machine, command, index, target, t):
-    """Start a command on one PE; return 1 if the command waits for this PE to end.
+    """Start a command on one PE; return 1 if the command is done only after this PE has done its part.
 
     target  node of the PE, and its number in the region
     """

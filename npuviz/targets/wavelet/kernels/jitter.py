@@ -30,7 +30,7 @@ def _added(seed, unit, moment, bound):
     kind = seed & 3
     if kind == 3:  # each place is as fast or as slow as may be
         return bound * (_drawn(seed, unit, 0) & 1)
-    if kind == 1:  # each place has a time of its own
+    if kind == 1:  # each place has one constant time
         return _drawn(seed, unit, 0) % (bound + 1)
     if kind == 2:  # a mean of both
         return (_drawn(seed, unit, 0) % (bound + 1) + _drawn(seed, unit, moment) % (bound + 1)) // 2

@@ -23,7 +23,7 @@ LOG_EARLY_READ = np.int64(19)
 LOG_EARLY_WRITE = np.int64(20)
 LOG_TWO_WRITES = np.int64(21)
 LOG_WRAPPED = np.int64(22)  # value: the OP_ number | the type << 8
-LOG_UNWRITTEN = np.int64(23)  # value: the address of the first byte that nobody has written
+LOG_UNWRITTEN = np.int64(23)  # value: the address of the first byte that was never written
 
 RACE_SHIFT = 20
 LAST_SHIFT = 20  # value of LOG_BOUNDS: base | (last + LAST_BIAS) << LAST_SHIFT

@@ -115,8 +115,8 @@ FAN_SHIFT = 5  # a word of the wheel has 32 actors, a mark 32 of what lies below
 FAN_MASK = 31
 EVERY_BIT = 0xFFFF_FFFF
 
-# A plain int is a type of its own to numba as an argument: the function it is passed to is compiled once more
-# for it. A numpy number is not.
+# numba gives a plain int argument a separate type: the function that it is passed to is compiled once more
+# for that type. A numpy number avoids this.
 ZERO, ONE, NONE = np.int64(0), np.int64(1), np.int64(-1)
 
 # --- the log of hazards and prints -------------------------------------------------------------------

@@ -28,7 +28,7 @@ class Word(NamedTuple):
     """The 32 bits with their marks."""
     identity: Any
     ready: Any
-    """Cycle from which it may go on."""
+    """First cycle at which the word may leave the ring."""
 
 
 @inlined

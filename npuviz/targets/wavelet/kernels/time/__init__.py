@@ -1,1 +1,1 @@
-"""Decide who works in which cycle: the time wheel, seats, wakes with faults and the log, stop rows."""
+"""Schedule the actors of a wafer: the time wheel, seats, wakes with faults and the log, stop rows."""
