@@ -1,6 +1,6 @@
 """Describes in which form a machine wants its models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import onnx
@@ -8,6 +8,21 @@ import onnx
 MIN_DYNAMIC_WEIGHTS = 3 << 19
 """Measured on NeuronCores, the operators around included: an LSTM with 786,432 weights a direction takes 1.8
 times as long step by step as on the Host, one with 2,097,152 a 1.2th."""
+
+
+GATES: Mapping[str, int] = {"RNN": 1, "GRU": 3, "LSTM": 4}
+"""Recurrent operator -> gates of a step: so many times the hidden values are its weights' columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """Sizes of a recurrent operator: `kind` as in `GATES`, elements of a step's input and hidden values."""
+
+    kind: str
+    steps: int
+    batch: int
+    inputs: int
+    hidden: int
 
 
 @dataclass(frozen=True)
@@ -21,6 +36,8 @@ class ModelForm:
     multiply integers faster
     float_products   whether products whose operand is rounded to 8 bits at run time become those of floats
     float_recurrence  weights of a direction up to which a DynamicQuantizeLSTM becomes an LSTM of floats
+    whole_recurrence  whether the machine runs a recurrent operator of such sizes as one; None: none of those
+                     that `whole` does not name
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written step by step
     selection_elements  most elements of the matrix of ones and zeros with which rows are picked as a product;
     a table of one row needs no matrix
@@ -32,6 +49,7 @@ class ModelForm:
     float_weights: bool = False
     float_products: bool = False
     float_recurrence: int = 0
+    whole_recurrence: Callable[[Recurrence], bool] | None = None
     dynamic_weights: int = MIN_DYNAMIC_WEIGHTS
     selection_elements: int = 0
     most_padding: int = 1 << 30

@@ -143,5 +143,5 @@ def _write_out(draft: Draft, given: Given, form: ModelForm, *, is_late: bool) ->
     assumed = list(draft.assumptions)
     shapes = infer_shapes(draft, given)
     draft.assumptions[:] = assumed
-    expand_contrib(draft, shapes, whole, form.dynamic_weights, form.selection_elements)
+    expand_contrib(draft, shapes, whole, form)
     return True

@@ -124,7 +124,7 @@ class SystolicTarget:
         from npuviz.onnx.inputs import Given
         from npuviz.onnx.reader import read_model
         from npuviz.targets.systolic.compiler.tiling.choices import write_choices
-        from npuviz.targets.systolic.load.form import FORM
+        from npuviz.targets.systolic.load.form import form_for
         from npuviz.targets.systolic.load.loader import read_settings
         from npuviz.targets.systolic.mapper import Mapper
 
@@ -135,7 +135,7 @@ class SystolicTarget:
             request.path,
             dimensions,
             given=Given(request.inputs, request.seed),
-            form=FORM,
+            form=form_for(spec),
             progress=progress,
         )
         result, found = Mapper(graph, spec, candidates, progress).search()

@@ -6,7 +6,7 @@ from onnx import GraphProto, NodeProto
 
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import Draft, declare_weight
-from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS
+from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
 from npuviz.onnx.passes.contrib.einsum import WRITERS as EINSUM
@@ -73,7 +73,8 @@ def only_late(whole: Whole) -> Whole:
 
 def in_plain_form(names: Collection[str], *, picks_rows: bool = False) -> Whole:
     """Return a predicate that keeps nodes of the given types with one result (MultiHeadAttention only without
-    bias, padding mask and cache), and all operators on 8-bit tensors.
+    bias, padding mask and cache), and all operators on 8-bit tensors. Recurrent operators are left to
+    `whole_recurrence`.
 
     picks_rows  whether operators that pick rows are rewritten
     """
@@ -83,6 +84,8 @@ def in_plain_form(names: Collection[str], *, picks_rows: bool = False) -> Whole:
             return True
         if node.op_type in SELECTION:
             return not picks_rows
+        if node.op_type in RECURRENT:
+            return False
         if node.op_type == "Pad":
             return len(node.input) > 2 and bool(node.input[2])
         given = {number for number, name in enumerate(node.input) if name}
@@ -103,12 +106,11 @@ def expand_contrib(
     draft: Draft,
     shapes: Mapping[str, TypeAndShape],
     whole: Whole = only_recurrent,
-    dynamic_weights: int = MIN_DYNAMIC_WEIGHTS,
-    selection_elements: int = 0,
+    form: ModelForm = AS_IT_IS,
 ) -> list[str]:
     """Rewrite operators with plainer ones, in place. Returns the names of nodes that could not be rewritten.
 
-    shapes  of the model's tensors;  whole, dynamic_weights, selection_elements  as of ModelForm
+    shapes  of the model's tensors;  whole  instead of that of the form
     Results of a node keep their names; intermediate tensors are named after the node.
     """
     made: list[NodeProto] = []
@@ -117,8 +119,7 @@ def expand_contrib(
     writer = Writer(shapes, draft.weights, opset_of(draft.proto), makers)
     metadata = [(item.key, item.value) for item in draft.proto.metadata_props]
     writer.only_new_rows = CACHE_ROWS in metadata
-    writer.dynamic_weights = dynamic_weights
-    writer.selection_elements = selection_elements
+    writer.form = form
     with reading(draft.path, "operators of ONNX Runtime"):
         for index, node in enumerate(draft.proto.graph.node):
             name = node.name or f"{node.op_type}_{index}"

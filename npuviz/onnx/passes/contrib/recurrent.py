@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
+from npuviz.onnx.model_form import Recurrence
 from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 MAX_STEPS = 512
@@ -108,7 +109,10 @@ def _write(
     directions, hidden = again.shape[0], again.shape[2]
     if weights.shape != (directions, gates * hidden, sizes[2]) or again.shape[1] != gates * hidden:
         raise CannotWrite
-    least = writer.dynamic_weights if steps else fewest_weights(node.op_type, rows * directions)
+    layer = Recurrence(node.op_type, rows, batch, sizes[2], hidden)
+    if not steps and writer.form.whole_recurrence and writer.form.whole_recurrence(layer):
+        raise CannotWrite
+    least = writer.form.dynamic_weights if steps else fewest_weights(node.op_type, rows * directions)
     if weights[0].size + again[0].size < least:
         raise CannotWrite
     if not 0 < rows * directions <= MAX_STEPS or not batch:

@@ -114,7 +114,7 @@ def _twice(writer: Writer, values: str, shape: Sequence[int]) -> str:
 def _chosen(writer: Writer, numbers: str, count: int, rows: int, *, is_turned: bool = False) -> str:
     """Compute the matrix that is 1 where an index selects a row: (indices, 2 * rows), or transposed
     (rows, 2 * indices). Raises CannotWrite if it is larger than `selection_elements`."""
-    if 2 * count * rows > writer.selection_elements:
+    if 2 * count * rows > writer.form.selection_elements:
         raise CannotWrite
     key = ("chosen", numbers, rows, is_turned)
     if writer.shared(key):

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, helper
 
-from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS
+from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 
 TypeAndShape = tuple[int, tuple[int, ...]]
 LISTS_ARE_INPUTS = 13
@@ -27,8 +27,7 @@ class Writer:
     weights  constants that they read, by name; of all nodes so far
     opset    version of the standard's operator set
     only_new_rows  whether operators return only the new rows of a cache
-    dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written out
-    selection_elements  most elements of a matrix that picks rows
+    form     what the machine asks for
     """
 
     def __init__(
@@ -48,8 +47,7 @@ class Writer:
         self._attributes: dict[str, Any] = {}
         self._count = 0
         self.only_new_rows = False
-        self.dynamic_weights = MIN_DYNAMIC_WEIGHTS
-        self.selection_elements = 0
+        self.form: ModelForm = AS_IT_IS
         self.name = ""
         self.nodes: list[NodeProto] = []
         self.weights: dict[str, np.ndarray] = {}

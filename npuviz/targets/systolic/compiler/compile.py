@@ -9,7 +9,6 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.host_work import host_work
-from npuviz.onnx.passes.contrib.recurrent import FEW_STEPS, MAX_STEPS, fewest_weights
 from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
@@ -24,9 +23,6 @@ from npuviz.targets.systolic.compiler.tiling.resources import resources_of
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import RequestPlan
 from npuviz.targets.systolic.values.plan import LayerPlan
-
-RECURRENT = ("LSTM", "GRU", "RNN")
-"""Operators whose steps run one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +101,7 @@ def _lower(lowering: Lowering, node: Node) -> str:
     if is_placed_as_view(lowering, node):
         return "View"
     if _has_no_lowering(node):
-        _lower_on_host(lowering, node, _lacking(lowering.graph, node))
+        _lower_on_host(lowering, node, lacking(node, "the cores have"))
         return "Host"
     try:
         LOWERINGS[node.op_type](lowering, node)
@@ -117,27 +113,6 @@ def _lower(lowering: Lowering, node: Node) -> str:
 
 def _has_no_lowering(node: Node) -> bool:
     return node.domain not in DOMAINS or node.op_type not in LOWERINGS
-
-
-def _lacking(graph: Graph, node: Node) -> HostReason:
-    """Return why the cores have no lowering for a node. Recurrent nodes of usual forms were written out
-    before."""
-    if node.op_type not in RECURRENT:
-        return lacking(node, "the cores have")
-    held = [graph.tensors[tensor].shape for tensor in node.inputs[1:3] if tensor >= 0]
-    weights = sum(math.prod(shape[1:]) for shape in held)
-    least = fewest_weights(node.op_type, MAX_STEPS)
-    if weights < least:
-        return HostReason(
-            "each of its steps is over on the Host before the cores have begun its operators",
-            f"{weights:,} weights a direction",
-            f"{least:,} weights or more, or at most {FEW_STEPS} steps",
-        )
-    return HostReason(
-        "its steps are not written out: too many, a form without a rule, or sizes that are not known",
-        f"{weights:,} weights a direction",
-        f"an LSTM or GRU of up to {MAX_STEPS} steps without clip, peepholes and lengths",
-    )
 
 
 def _lower_on_host(lowering: Lowering, node: Node, reason: HostReason) -> None:

@@ -17,7 +17,7 @@ from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, compile_parity_list
 from npuviz.targets.systolic.compiler.placement import nodes_in_fp32
-from npuviz.targets.systolic.load.form import FORM
+from npuviz.targets.systolic.load.form import form_for
 from npuviz.targets.systolic.load.model_list import compile_list, read_parity_model
 from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
 from npuviz.targets.systolic.spec import SETTING_NAMES, SystolicSpec, make_spec
@@ -55,7 +55,7 @@ def compile_file(
         path,
         dimensions,
         given=given,
-        form=FORM,
+        form=form_for(spec),
         progress=progress,
     )
     return compile_true(with_bodies(graph, nodes_in_fp32(graph, spec)), spec, dram, progress)

@@ -23,7 +23,7 @@ from npuviz.targets.systolic.compiler.parity.compile import (
     compile_parity_list,
 )
 from npuviz.targets.systolic.compiler.parity.language import check_language_entry, compile_language
-from npuviz.targets.systolic.load.form import FORM
+from npuviz.targets.systolic.load.form import form_for
 from npuviz.targets.systolic.spec import SystolicSpec
 from npuviz.targets.systolic.tables import RequestPlan
 
@@ -50,7 +50,7 @@ def compile_list(
     for entry in entries:
         check_partition(spec, entry.name, entry.partition_id)
         file = home.model(entry.name)
-        graph = read_model(file, {**entry.dimensions, **dimensions}, form=FORM, progress=progress)
+        graph = read_model(file, {**entry.dimensions, **dimensions}, form=form_for(spec), progress=progress)
         named.append((entry.name, graph))
     if any(graph.opsets != named[0][1].opsets for _, graph in named):
         raise TargetError(

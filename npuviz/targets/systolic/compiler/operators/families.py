@@ -14,6 +14,7 @@ from npuviz.targets.systolic.compiler.operators import (
     normalization,
     pooling,
     quantized,
+    recurrent,
     reduction,
     repeating,
 )
@@ -32,4 +33,5 @@ LOWERINGS: Mapping[str, Lower] = {
     **movement.LOWERINGS,
     **repeating.LOWERINGS,
     **attention.LOWERINGS,
+    **recurrent.LOWERINGS,
 }
