@@ -23,6 +23,7 @@ from npuviz.onnx.node_order import sort_nodes
 from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.plain_nodes import write_plainly
 from npuviz.onnx.runtime_operators import learn_operators
+from npuviz.onnx.semantics.maps import take_out_maps
 from npuviz.onnx.stored_tensors import densify, tensor_array
 
 # Protobuf cannot hold more in one message.
@@ -131,7 +132,8 @@ def read_draft(path: Path) -> Draft:
     proto = _modernise(path, proto)
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         _write_defaults(nodes)
-    draft = Draft(path, proto, {}, [_SORTED] if was_unsorted else [])
+    of_maps = take_out_maps(path, proto.graph)
+    draft = Draft(path, proto, {}, [*([_SORTED] if was_unsorted else []), *of_maps])
     with reading(path, "initializers"):
         _take_out_weights(draft)
     with reading(path, "structure"):

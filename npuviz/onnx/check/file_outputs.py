@@ -17,6 +17,7 @@ from npuviz.onnx.passes.dynamic_products import NOT_ROUNDED
 from npuviz.onnx.reference import RUNTIME_OPSET
 from npuviz.onnx.run_limit import limited, loop_names
 from npuviz.onnx.runtime import onnxruntime
+from npuviz.onnx.semantics.maps import numbers_of
 from npuviz.onnx.semantics.operators import is_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -47,7 +48,8 @@ def outputs_of_file(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int,
             values = session.run(names, feeds, options)
     except Exception as error:  # of ONNX Runtime, protobuf and ONNX
         raise FormatError(path, found=first_line(error)) from error
-    return {index: np.asarray(value) for index, value in zip(graph.outputs, values, strict=True)}
+    arrays = [numbers_of(model.graph, *pair) for pair in zip(names, values, strict=True)]
+    return dict(zip(graph.outputs, arrays, strict=True))
 
 
 def leaves_out_roundings(graph: Graph) -> bool:
