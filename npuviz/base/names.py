@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from unicodedata import category
 
@@ -31,6 +31,20 @@ def is_number(text: str, digits: int = 18) -> bool:
     """Whether a text is a whole decimal number that int() takes:
     only ASCII digits, at most `digits` of them."""
     return text.isascii() and text.isdigit() and len(text) <= digits
+
+
+def named(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is `name`, or the only one that ends in it behind a dot, else None.
+
+    `PE` stands for `Core[0].PE` as long as there is one core.
+    """
+    ending: list[str] = []
+    for each in known:
+        if each == name:
+            return each
+        if each.endswith(f".{name}"):
+            ending.append(each)
+    return ending[0] if len(ending) == 1 else None
 
 
 def printable(path: str | os.PathLike[str]) -> str:

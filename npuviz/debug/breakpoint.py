@@ -102,6 +102,10 @@ class Watch:
     probes: tuple[tuple[ProbeTest, int], ...] = ()
     triggers: tuple[tuple[Trigger, int], ...] = ()
 
+    def joined(self, rows: np.ndarray) -> "Watch":
+        """Return a watch that asks for further rows, too."""
+        return replace(self, rows=np.concatenate([self.rows, rows]))
+
     @property
     def window(self) -> int:
         """Number of cycles before a hit on which the hit may depend."""

@@ -29,6 +29,7 @@ from npuviz.debug.element_steps import (
 )
 from npuviz.debug.runner import Runner, no_tick, reporting
 from npuviz.debug.search import Search, unit_rows
+from npuviz.debug.started import with_instruction
 from npuviz.debug.timeline import Timeline
 from npuviz.debug.tracepoint import TraceLog
 from npuviz.program.program import Program
@@ -162,13 +163,17 @@ class Session:
         """Run until the unit starts its next instruction."""
         rows = self._rows_of(unit_id)
         with self._verb():
-            reason = self._ahead(FOREVER, _joined(self.breakpoints.watch(), rows))
+            reason = self._ahead(FOREVER, self.breakpoints.watch().joined(rows))
             return self._stopped(self._without_unit(reason, unit_id))
 
     def step_line(self, element: int, how: LineStep = LineStep.OVER) -> StopReason:
         """Run until a processing element comes to another line of its program, or begins a task."""
         rows = line_rows(self.program.listing, frames_of(self.machine, element), element, how)
         return self._step_element(element, rows, is_line=True)
+
+    def call_stop(self, reason: StopReason) -> StopReason:
+        """Give the last stop another reason, of a step made of other steps; the machine stays as it is."""
+        return self._stopped(reason)
 
     def step_task(self, element: int) -> StopReason:
         """Run until a processing element begins its next task."""
@@ -441,10 +446,10 @@ class Session:
 
     def _step_element(self, element: int, rows: np.ndarray, is_line: bool = False) -> StopReason:
         with self._verb():
-            reason = self._ahead(FOREVER, _joined(self.breakpoints.watch(), rows))
+            reason = self._ahead(FOREVER, self.breakpoints.watch().joined(rows))
             while is_line and reason.breakpoints == (0,) and not frames_of(self.machine, element):
                 # A task has just ended: the next line is the first one of the next task.
-                reason = self._ahead(FOREVER, _joined(self.breakpoints.watch(), rows))
+                reason = self._ahead(FOREVER, self.breakpoints.watch().joined(rows))
             return self._stopped(self._at_element(reason, element))
 
     def _at_element(self, reason: StopReason, element: int) -> StopReason:
@@ -478,7 +483,7 @@ class Session:
         return reporting(progress, (self.cycle, goal), self._clock, self.interrupt)
 
     def _stopped(self, reason: StopReason) -> StopReason:
-        self._stop = reason
+        self._stop = reason = with_instruction(self.machine, self.breakpoints.all, reason)
         if reason.kind is StopKind.FINISHED or reason.kind in BROKEN:
             self.end_cycle = reason.cycle
         return reason
@@ -494,7 +499,3 @@ def _reached(reason: StopReason, text: str) -> StopReason:
 def _check_count(n: int) -> None:
     if n < 1:
         raise ValueError(f"number of cycles: expected 1 or more, found {n}")
-
-
-def _joined(watch: Watch, rows: np.ndarray) -> Watch:
-    return replace(watch, rows=np.concatenate([watch.rows, rows]))

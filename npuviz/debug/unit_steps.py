@@ -1,12 +1,13 @@
 """Step a unit by lines of its program's text."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from npuviz.debug.element_steps import LineStep
 from npuviz.debug.session import Session
 from npuviz.program.instruction import Listing
 from npuviz.program.source import CallSite, HasCalls, HasSource, Place
-from npuviz.sim.stop import STOP_INSTRUCTION, StopKind, StopReason
+from npuviz.sim.stop import StopKind, StopReason
 
 MOST_RANGES = 2000
 """Most ranges of instructions in a condition."""
@@ -20,7 +21,7 @@ def step_unit_line(session: Session, unit: int, how: LineStep, is_back: bool = F
     it goes to the unit's next instruction, or the one before.
     """
     listing, here = session.program.listing, instruction_at(session, unit)
-    if how is LineStep.OUT and here >= 0 and len(_calls(listing, here)) == 1:
+    if how is LineStep.OUT and here >= 0 and len(calls_at(listing, here)) == 1:
         return session.run_back() if is_back else session.run()
     text = line_condition(listing, unit, here, how)
     if not text:
@@ -32,10 +33,11 @@ def step_unit_line(session: Session, unit: int, how: LineStep, is_back: bool = F
         session.breakpoints.remove(made.id)
     others = tuple(hit for hit in reason.breakpoints if hit != made.id)
     if reason.kind is not StopKind.BREAKPOINT or others:
-        return StopReason(reason.kind, reason.cycle, others, reason.unit, reason.detail, reason.instruction)
+        return session.call_stop(replace(reason, breakpoints=others))
     name = next(each.name for each in session.description.units if each.id == unit)
     now = instruction_at(session, unit)
-    return StopReason(StopKind.UNTIL, reason.cycle, (), name, line_text(listing, now) or "another line", now)
+    text = line_text(listing, now) or "another line"
+    return session.call_stop(StopReason(StopKind.UNTIL, reason.cycle, (), name, text, now))
 
 
 def instruction_at(session: Session, unit: int) -> int:
@@ -50,23 +52,18 @@ def instruction_at(session: Session, unit: int) -> int:
     return index
 
 
-def started_at(session: Session, reason: StopReason) -> int:
-    """Return the instruction whose start made a breakpoint stop, -1 if there is none."""
-    if reason.instruction >= 0 or reason.kind is not StopKind.BREAKPOINT:
-        return reason.instruction
-    hit = [each.condition for each in session.breakpoints.all if each.id in reason.breakpoints]
-    rows = [row for condition in hit for row in condition.stop_rows(0) if row[0] == STOP_INSTRUCTION]
-    under_way = [
-        (state.since, state.instruction)
-        for state in session.machine.unit_states()
-        if any(low <= state.instruction < high for _, _, low, high, *_ in rows)
-    ]
-    return max(under_way, default=(0, -1))[1]
+def unit_of_stop(session: Session) -> int:
+    """Return the unit that the last stop was about, -1 if it was about none."""
+    stop = session.stop
+    if stop.instruction >= 0:
+        return session.program.listing.describe(stop.instruction).unit
+    unit = session.description.unit_named(stop.unit) if stop.unit else None
+    return unit.id if unit is not None else -1
 
 
 def line_text(listing: Listing, index: int) -> str:
     """Return where an instruction comes from, as "kernel.py:12 in softmax", "" if that is unknown."""
-    calls = _calls(listing, index) if index >= 0 else ()
+    calls = calls_at(listing, index) if index >= 0 else ()
     if not calls or not isinstance(listing, HasSource):
         return ""
     place, function = calls[0].place, calls[0].function
@@ -74,9 +71,9 @@ def line_text(listing: Listing, index: int) -> str:
 
 
 def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str:
-    """Return a condition that hits when the unit starts an instruction of another line than that of `here`;
-    "" if lines are unknown. If calls are known, steps over and out do not stop in deeper ones."""
-    now = _calls(listing, here) if here >= 0 else ()
+    """A condition: the unit starts an instruction of another line than that of instruction `here`; "" where
+    lines are unknown. Where calls are known, over and out stay out of deeper ones."""
+    now = calls_at(listing, here) if here >= 0 else ()
     if not now:
         return ""
     depth = len(now) - (how is LineStep.OUT)
@@ -85,7 +82,7 @@ def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str
     keeps_to = how is not LineStep.INTO and isinstance(listing, HasCalls)
 
     def is_other(index: int) -> bool:
-        calls = _calls(listing, index)
+        calls = calls_at(listing, index)
         if keeps_to and len(calls) > depth:
             return False
         if not calls:  # an instruction that the compiler added belongs to no line
@@ -96,8 +93,13 @@ def line_condition(listing: Listing, unit: int, here: int, how: LineStep) -> str
     return _condition(listing, unit, is_other)
 
 
-def _calls(listing: Listing, index: int) -> Sequence[CallSite]:
-    """Return the active calls at an instruction, or its line alone; () if neither is known."""
+def calls_at(listing: object, index: int) -> Sequence[CallSite]:
+    """Return the calls under way at an instruction, innermost first, or its line alone.
+
+    () where neither is known, and for an index below 0.
+    """
+    if index < 0:
+        return ()
     calls = listing.calls_of(index) if isinstance(listing, HasCalls) else ()
     if calls or not isinstance(listing, HasSource):
         return calls

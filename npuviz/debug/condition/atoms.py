@@ -86,6 +86,9 @@ class Atoms:
     def atom(self, first: Token, expected: str = "") -> Expression:
         """Parse what begins with a word. expected  what else may stand there, for the error; "": anything"""
         parser = self.parsers.get(first.text.lower())
+        if parser is None and not self.is_known(first.name) and (word := self._kind_of(first.name)):
+            self._words.put_before_taken(word)
+            parser = self.parsers[word]
         if parser is not None:
             return parser()
         return self._probe(first, expected)
@@ -103,6 +106,13 @@ class Atoms:
         return TensorValue(tensor, REDUCTIONS[function], row, f"{function}({name.name})")
 
     # ---- inside
+
+    def _kind_of(self, name: str) -> str:
+        """Return the word that belongs before a name that stands alone, "" if it names nothing known."""
+        word = self._elements.kind_of(name)
+        if not word and any(node.name == name for node in self._scope.program.graph.nodes):
+            word = "op"
+        return word
 
     def _event(self, rows: Sequence[Row]) -> Event:
         return Event([(row, self.key()) for row in rows])
@@ -220,7 +230,7 @@ class Atoms:
             if expected:
                 raise self._words.error(name, f"expected {expected}{self._near(wanted)}")
             reason = f"neither a probe nor one of {', '.join(self.parsers)}"
-            raise self._words.error(name, reason + self._words.hint(wanted, self.names))
+            raise self._words.error(name, reason + self._near(wanted))
         count = math.prod(found.shape)
         if found.shape and element < 0:
             raise self._words.error(name, f"has {count} elements; name one of them, such as {found.id}[0]")
@@ -234,7 +244,8 @@ class Atoms:
         return value
 
     def _near(self, wanted: str) -> str:
-        hint = self._words.hint(wanted, self.names)
+        nodes = (node.name for node in self._scope.program.graph.nodes)
+        hint = self._words.hint(wanted, (*self.names, *self._elements.names, *nodes))
         return hint if "did you mean" in hint else ""
 
     def is_known(self, text: str) -> bool:

@@ -49,6 +49,23 @@ class ElementWords:
             found[self._fabric.word.lower()] = self._word
         return found
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of tasks and functions."""
+        return tuple(entry.name for entry in self._source.entries) if self._source is not None else ()
+
+    def kind_of(self, name: str) -> str:
+        """Return the word that a name may stand without: "line" for `pe.csl:42`, "function", "task"; else "".
+
+        As in other debuggers, `break pe.csl:42` and `break compute` need no more words.
+        """
+        if self._source is None:
+            return ""
+        file, colon, line = name.rpartition(":")
+        if colon and line.isdecimal() and any(source.name == file for source in self._source.sources):
+            return "line"
+        return next((entry.kind for entry in self._source.entries if entry.name == name), "")
+
     def take_at(self) -> int:
         """Parse `at COLUMN,ROW` if it follows, and return 1 + the element; ANYWHERE without it."""
         fabric = self._fabric

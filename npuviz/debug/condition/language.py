@@ -20,6 +20,8 @@ and in a machine of processing elements that run compiled texts, each also with 
     wavelet data >= 10       wavelet f32 < 0         ... and its 32 bits compare so
     wavelet index == 4       wavelet control         ... or its upper (`half`: lower) 16; control words
 
+The name of a function, a task or an operator, and FILE:LINE, mean the same without the word before them.
+
 Numbers are combined with + - * / %, truths with `and`, `or`, `not` and brackets, and
 
     changed A   rises A   falls A                    it is another (larger, smaller) number than a cycle ago
@@ -35,7 +37,7 @@ is joined to an event by `and` is tested only there. Anything else is tested aft
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from npuviz.base.errors import ConditionError
@@ -113,13 +115,17 @@ def parse(
     probes: Sequence[Probe] = (),
     fabric: FabricShape | None = None,
 ) -> Condition:
-    """Parse a condition. Raises ConditionError with the span of the part that is wrong."""
-    grammar = Grammar(TokenReader(text), Scope(description, program, probes, fabric))
+    """Parse a condition. Raises ConditionError with the span of the part that is wrong.
+
+    The condition's text has the words that were left out: `line pe.csl:42` for `pe.csl:42`.
+    """
+    words = TokenReader(text)
+    grammar = Grammar(words, Scope(description, program, probes, fabric))
     is_log = grammar.takes_log()
     expression = grammar.condition()
     shown = grammar.shown() if is_log else ()
     grammar.end()
-    return lowered(text, expression, is_log, shown)
+    return replace(lowered(text, expression, is_log, shown), text=words.full_text.strip())
 
 
 def parse_violation(text: str, scope: Scope) -> tuple[Condition | None, Expression]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from npuviz.base.errors import ConditionError
+from npuviz.base.names import named
 from npuviz.sim.stop import CMP_EQ, CMP_GE, CMP_GT, CMP_LE, CMP_LT, CMP_NE
 
 COMPARISONS: dict[str, tuple[int, Callable[[Any, Any], bool]]] = {
@@ -56,6 +57,7 @@ class TokenReader:
         self.tokens = [part for m in _TOKEN.finditer(text) for part in _parts(Token(m.group(), m.start()))]
         self.next = 0
         self.offered: list[str] = []
+        self._left_out: list[tuple[int, str]] = []
 
     def peek(self) -> Token | None:
         """Return the next word without moving on, or None at the end."""
@@ -78,6 +80,19 @@ class TokenReader:
         token = self.tokens[self.next]
         rest = Token(token.text[length:], token.start + length)
         self.tokens[self.next : self.next + 1] = [Token(token.text[:length], token.start), *_parts(rest)]
+
+    def put_before_taken(self, word: str) -> None:
+        """Take the word taken last again, behind a word that was left out before it."""
+        self.next -= 1
+        self._left_out.append((self.tokens[self.next].start, word))
+
+    @property
+    def full_text(self) -> str:
+        """The text with the words that were left out."""
+        text = self.text
+        for start, word in sorted(self._left_out, reverse=True):
+            text = f"{text[:start]}{word} {text[start:]}"
+        return text
 
     def take(self, expected: str, names: Iterable[str] = ()) -> Token:
         """Take the next word. names  words that may stand there,
@@ -148,9 +163,10 @@ class TokenReader:
     def lookup(self, token: Token, known: dict[str, Any], what: str) -> Any:
         """Return what a name stands for."""
         name = token.text.strip('"')
-        if name not in known:
+        found = named(name, known)
+        if found is None:
             raise self.error(token, f"no {what} of this name" + self.hint(name, known))
-        return known[name]
+        return known[found]
 
     def hint(self, name: str, known: Iterable[str]) -> str:
         """Return a hint at names that may have been meant, for the end of an error."""

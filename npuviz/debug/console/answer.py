@@ -136,7 +136,8 @@ def _plain(value: Any) -> Any:
     """Convert a value that the JSON writer does not know.
     Infinities and NaN become their names, such as "nan"."""
     if isinstance(value, Shown):
-        return _plain(value.value) if not isinstance(value.value, int | float) else _finite(value.value)
+        inner = value.value
+        return _plain(inner) if isinstance(inner, np.ndarray | np.generic) else _finite(inner)
     if isinstance(value, np.ndarray):
         items = value.tolist() if value.dtype.kind in "iub" else value.astype(float).tolist()
         return _finite(items)

@@ -3,9 +3,10 @@
 import shlex
 
 from npuviz.base.errors import UsageError
-from npuviz.base.names import echo
+from npuviz.base.names import echo, named
 from npuviz.base.units import format_cycles_as_time
 from npuviz.debug.session import Session
+from npuviz.debug.unit_steps import unit_of_stop
 from npuviz.sim.description import Memory
 
 
@@ -40,25 +41,29 @@ def number_of(text: str, what: str, least: int = 0) -> int:
 
 
 def unit_of(session: Session, text: str) -> int:
-    """Return the id of the unit of this name."""
+    """Return the id of the unit of this name, or of the only one whose name ends in it: PE for Core[0].PE.
+
+    Without a name, the unit that the last stop was about. Raises UsageError.
+    """
+    if not text.strip() and (stopped := unit_of_stop(session)) >= 0:
+        return stopped
     name = words_of(text, 1, 1)[0]
-    unit = session.description.unit_named(name)
-    if unit is None:
-        names = ", ".join(unit.name for unit in session.description.units[:8])
+    units = session.description.units
+    found = session.description.unit_named(named(name, (unit.name for unit in units)) or name)
+    if found is None:
+        names = ", ".join(unit.name for unit in units[:8])
         raise UsageError(f"no unit {echo(name)!r}; known: {names}")
-    return unit.id
+    return found.id
 
 
 def memory_of(session: Session, name: str) -> Memory:
     """Return the memory of this name, or the only one whose name ends in it: SBUF for Core[0].SBUF."""
-    memory = session.description.memory_named(name)
-    if memory is None:
-        ending = [each for each in session.description.memories if each.name.endswith(f".{name}")]
-        if len(ending) == 1:
-            return ending[0]
-        names = ", ".join(memory.name for memory in session.description.memories[:8])
+    memories = session.description.memories
+    found = session.description.memory_named(named(name, (memory.name for memory in memories)) or name)
+    if found is None:
+        names = ", ".join(memory.name for memory in memories[:8])
         raise UsageError(f"no memory {echo(name)!r}; known: {names}")
-    return memory
+    return found
 
 
 def time_of(session: Session, cycle: int) -> str:

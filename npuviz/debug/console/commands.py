@@ -29,13 +29,15 @@ def _help(session: Session, rest: str) -> Answer:
 
 
 COMMANDS = (
-    TextCommand("break", "break CONDITION", "stop there", motion.set_breakpoint, ("b",)),
+    TextCommand(
+        "break", "break CONDITION|FILE:LINE|LINE|FUNCTION", "stop there", motion.set_breakpoint, ("b",)
+    ),
     TextCommand("breakpoints", "breakpoints", "all breakpoints", motion.list_breakpoints, ("bl",)),
     TextCommand("delete", "delete N", "delete a breakpoint", motion.delete, ("d", "bc")),
     TextCommand("run", "run [N]", "run to a stop, or to cycle N", motion.run, ("r", "continue", "c", "g")),
     TextCommand("step", "step [N]", "N cycles forward", motion.step, ("s", "stepi", "si", "t")),
     TextCommand(
-        "next", "next UNIT", "to the unit's next instruction", motion.next_instruction, ("n", "nexti", "ni")
+        "next", "next [UNIT]", "to the unit's next instruction", motion.next_instruction, ("n", "nexti", "ni")
     ),
     TextCommand(
         "back", "back [N]", "N cycles back", motion.back, ("reverse-stepi", "rsi", "reverse-step", "rs", "t-")
@@ -52,7 +54,9 @@ COMMANDS = (
     ),
     TextCommand("goto", "goto CYCLE", "to a cycle, ignoring breakpoints", motion.go_to, ("go",)),
     TextCommand("restart", "restart", "begin again, without what was set", motion.restart, ("start",)),
-    TextCommand("print", "print [PROBE]", "value of a probe", inspection.print_probe, ("p",)),
+    TextCommand(
+        "print", "print [PROBE|VARIABLE]", "value of a probe or of a variable", inspection.print_probe, ("p",)
+    ),
     TextCommand("eval", "eval EXPRESSION", "value of an expression or condition", inspection.evaluate),
     TextCommand("log", "log [CONDITION]", "write a line at each hit, and go on; the lines", motion.log),
     TextCommand("runto", "runto CONDITION", "to where a condition next holds", motion.run_to),
@@ -67,14 +71,17 @@ COMMANDS = (
     TextCommand("backto", "backto CONDITION", "back to where it last held", motion.back_to),
     TextCommand(
         "mem",
-        "mem MEMORY ADDR LEN [DTYPE] | MEMORY VARIABLE [LEN] [DTYPE]",
+        "mem MEMORY ADDR LEN [DTYPE] | [MEMORY] VARIABLE [LEN] [DTYPE]",
         "contents of a memory",
         inspection.dump_memory,
         ("x", "db"),
     ),
     TextCommand("set", "set PROBE VALUE", "change a probe", inspection.set_probe),
     TextCommand(
-        "who", "who MEMORY ADDR | QUEUE | C,R", "last writer of a byte; who sent the words there", writers.who
+        "who",
+        "who MEMORY ADDR | VARIABLE | QUEUE | C,R",
+        "last writer of a byte; who sent the words there",
+        writers.who,
     ),
     TextCommand(
         "why",
@@ -84,13 +91,13 @@ COMMANDS = (
     ),
     TextCommand(
         "origin",
-        "origin MEMORY ADDR|TENSOR [DEPTH]",
+        "origin MEMORY ADDR|TENSOR|VARIABLE [DEPTH]",
         "what a byte was made from, step by step back to inputs and weights",
         provenance.origin,
     ),
     TextCommand(
         "readers",
-        "readers MEMORY ADDR|TENSOR",
+        "readers MEMORY ADDR|TENSOR|VARIABLE",
         "who reads a byte next, who overwrites it, which outputs it reaches",
         provenance.readers,
     ),
@@ -102,28 +109,33 @@ COMMANDS = (
     TextCommand("hazards", "hazards [C,R[..C,R]]", "hazards found so far, by line", inspection.hazards),
     TextCommand(
         "over",
-        "over C,R|UNIT",
+        "over [C,R|UNIT]",
         "to the next line of a processing element or unit, past calls",
         elements.over,
         ("nl",),
     ),
-    TextCommand("into", "into C,R|UNIT", "to its next line, into calls", elements.into),
-    TextCommand("out", "out C,R|UNIT", "to where its function was called", elements.out, ("finish",)),
+    TextCommand("into", "into [C,R|UNIT]", "to its next line, into calls", elements.into),
+    TextCommand("out", "out [C,R|UNIT]", "to where its function was called", elements.out, ("finish",)),
     TextCommand("task", "task C,R", "to its next task", elements.task),
-    TextCommand("over-", "over- C,R|UNIT", "to its line before, past calls", elements.over_back, ("nl-",)),
-    TextCommand("into-", "into- C,R|UNIT", "to its line before, into calls", elements.into_back),
-    TextCommand("out-", "out- C,R|UNIT", "back to the call of its function", elements.out_back),
+    TextCommand("over-", "over- [C,R|UNIT]", "to its line before, past calls", elements.over_back, ("nl-",)),
+    TextCommand("into-", "into- [C,R|UNIT]", "to its line before, into calls", elements.into_back),
+    TextCommand("out-", "out- [C,R|UNIT]", "back to the call of its function", elements.out_back),
     TextCommand("task-", "task- C,R", "back to where it last began a task", elements.task_back),
     TextCommand(
         "frames",
-        "frames C,R|[UNIT]",
+        "frames [C,R|UNIT]",
         "its calls now, or lines of all units",
         elements.frames,
         ("bt", "backtrace", "where"),
     ),
-    TextCommand("locals", "locals C,R", "its variables in scope", elements.local_variables),
+    TextCommand(
+        "locals",
+        "locals [C,R|MEMORY]",
+        "its variables in scope; what the memories hold under a name",
+        elements.local_variables,
+    ),
     TextCommand("globals", "globals C,R [NAME]", "its global variables", elements.global_variables),
-    TextCommand("list", "list C,R", "the text around its line", elements.list_source, ("l",)),
+    TextCommand("list", "list [C,R|UNIT]", "the text around its line", elements.list_source, ("l",)),
     TextCommand("branches", "branches", "futures that writes have replaced", branches.branches),
     TextCommand("branch", "branch N", "go to where such a future was left", branches.switch),
     TextCommand("compare", "compare N", "such a future beside the present one", branches.compare_branch),

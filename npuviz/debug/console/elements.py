@@ -10,9 +10,10 @@ from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.arguments import unit_of
 from npuviz.debug.console.motion import stop_answer
 from npuviz.debug.console.places import area_of, fabric_of
+from npuviz.debug.console.variables import tiles
 from npuviz.debug.element_steps import LineStep, frames_of
 from npuviz.debug.session import Session
-from npuviz.debug.unit_steps import instruction_at, step_unit_line
+from npuviz.debug.unit_steps import calls_at, instruction_at, step_unit_line
 from npuviz.program.source import CallSite, HasCalls, HasSource, line_of
 from npuviz.sim.frames import FrameVariable, HasFrames
 
@@ -54,8 +55,8 @@ def frames(session: Session, rest: str) -> Answer:
     without UNIT, one line for each unit."""
     listing = session.program.listing
     rows: list[tuple[Any, ...]] = []
-    if session.fabric is None and isinstance(listing, HasCalls):
-        if not rest.strip():
+    if session.fabric is None and isinstance(listing, HasSource):
+        if not rest.strip() and isinstance(listing, HasCalls):
             return _lines_of_units(session, listing)
         return _unit_frames(session, unit_of(session, rest), listing)
     for depth, frame in enumerate(frames_of(session.machine, element_of(session, rest))):
@@ -77,7 +78,7 @@ def _lines_of_units(session: Session, listing: HasCalls) -> Answer:
     return Answer(columns=("unit", "name", "place", "loops"), rows=tuple(rows), name="frames", note=note)
 
 
-def _call_cells(listing: HasCalls, call: CallSite) -> tuple[str, str, str]:
+def _call_cells(listing: object, call: CallSite) -> tuple[str, str, str]:
     """Return function, place and loops of a call as text."""
     sources = listing.sources if isinstance(listing, HasSource) else ()
     place = f"{sources[call.place.file].name}:{call.place.line}" if sources else ""
@@ -85,17 +86,19 @@ def _call_cells(listing: HasCalls, call: CallSite) -> tuple[str, str, str]:
     return call.function, place, ", ".join(loops)
 
 
-def _unit_frames(session: Session, unit: int, listing: HasCalls) -> Answer:
+def _unit_frames(session: Session, unit: int, listing: HasSource) -> Answer:
     """List the calls and loops around the instruction that a unit runs, or else runs next."""
     index = instruction_at(session, unit)
-    calls = listing.calls_of(index) if index >= 0 else ()
+    calls = calls_at(listing, index)
     rows = tuple((depth, *_call_cells(listing, call)) for depth, call in enumerate(calls))
     note = "" if rows else "it runs nothing of the text now"
     return Answer({"instruction": index}, ("depth", "name", "place", "loops"), rows, "frames", note)
 
 
 def local_variables(session: Session, rest: str) -> Answer:
-    """Answer `locals C,R`: the variables of the innermost call."""
+    """Answer `locals C,R`: the variables of the innermost call; without elements, `locals [MEMORY]`."""
+    if session.fabric is None:
+        return tiles(session, rest)
     found = frames_of(session.machine, element_of(session, rest))
     variables = found[0].variables if found else ()
     return _variables(variables, "it runs nothing now" if not found else "no variables are in scope here")
@@ -118,12 +121,18 @@ def _is_named(full: str, name: str) -> bool:
 
 
 def list_source(session: Session, rest: str) -> Answer:
-    """Answer `list C,R`: the lines around the one that the element runs."""
-    found = frames_of(session.machine, element_of(session, rest))
+    """Answer `list [C,R]`, or `list [UNIT]` without elements: the lines around the one that it runs."""
     listing = session.program.listing
-    if not found or not isinstance(listing, HasSource):
-        return Answer(columns=("line", "text"), name="source", note="it runs nothing now")
-    place = listing.place_of(found[0].instruction)
+    if session.fabric is None:
+        index = instruction_at(session, unit_of(session, rest))
+    else:
+        found = frames_of(session.machine, element_of(session, rest))
+        index = found[0].instruction if found else -1
+    if index < 0 or not isinstance(listing, HasSource):
+        note = "it runs nothing now" if index < 0 else "this program has no text"
+        return Answer(columns=("line", "text"), name="source", note=note)
+    calls = calls_at(listing, index)
+    place = calls[0].place if calls else None
     if place is None:
         return Answer(columns=("line", "text"), name="source", note="this instruction has no source line")
     source = listing.sources[place.file]
@@ -139,8 +148,10 @@ def list_source(session: Session, rest: str) -> Answer:
 
 def element_of(session: Session, rest: str) -> int:
     """Return the number of the element at `C,R`, counted from the corner of the program.
-    Raises UsageError."""
-    area = area_of(session, rest)
+
+    Without a place, of the one at which the last stop was. Raises UsageError.
+    """
+    area = area_of(session, rest or session.stop.unit)
     if area.columns * area.rows != 1:
         raise UsageError(f"{rest}: expected one place, such as 0,0")
     return area.row * fabric_of(session).columns + area.column

@@ -8,10 +8,10 @@ from npuviz.base.errors import UsageError
 from npuviz.debug import translate
 from npuviz.debug.condition.language import parse_expression
 from npuviz.debug.console.answer import Answer, Shown
-from npuviz.debug.console.arguments import memory_of, number_of, time_of, unit_of, words_of
+from npuviz.debug.console.arguments import number_of, time_of, unit_of, words_of
 from npuviz.debug.console.motion import list_breakpoints
 from npuviz.debug.console.places import area_of, fabric_of, labels_in
-from npuviz.debug.console.writers import address_of, bytes_of_variable
+from npuviz.debug.console.variables import place_of, print_variable, variable_in, variable_named
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
 from npuviz.debug.unit_steps import instruction_at
@@ -34,7 +34,7 @@ MOST_ELEMENTS = 4096
 
 
 def print_probe(session: Session, rest: str) -> Answer:
-    """Answer `print [PROBE]`: the value of a probe, or all probes."""
+    """Answer `print [PROBE|VARIABLE]`: the value of a probe or variable, or all probes."""
     if not rest:
         rows = tuple(
             (p.id, translate.format_value(session.read(p.id), 4), p.measure, p.title)
@@ -44,7 +44,7 @@ def print_probe(session: Session, rest: str) -> Answer:
     name = rest.strip('"')
     known = {probe.id: probe for probe in session.machine.probes}
     if name not in known:
-        raise UsageError(f"no probe {name!r}; `print` alone lists them")
+        return print_variable(session, name)
     value = session.read(name)
     shown = translate.format_value(value)
     return Answer({"probe": name, "value": Shown(value, shown), "measure": known[name].measure or None})
@@ -58,20 +58,17 @@ def evaluate(session: Session, rest: str) -> Answer:
 
 
 def dump_memory(session: Session, rest: str) -> Answer:
-    """Answer `mem MEMORY ADDR LEN [DTYPE]` or `mem MEMORY VARIABLE [LEN] [DTYPE]`: contents of a memory."""
-    words = words_of(rest, 2, 4)
-    memory = memory_of(session, words[0])
-    address = address_of(session, memory, words[1])
-    size = bytes_of_variable(session, memory, words[1])
-    if size is not None and not (len(words) > 2 and words[2][0].isdigit()):
-        words.insert(2, str(size))
-    if len(words) < 3:
+    """Answer `mem MEMORY ADDR LEN [DTYPE]` or `mem [MEMORY] VARIABLE [LEN] [DTYPE]`: contents of a memory."""
+    memory, address, size, words = _area_of(session, words_of(rest, 1, 4))
+    if size is not None and not (words and words[0][0].isdigit()):
+        words.insert(0, str(size))
+    if not words:
         raise UsageError("expected a number of bytes behind the address")
-    length = number_of(words[2], "a number of bytes")
+    length = number_of(words[0], "a number of bytes")
     if length > LONGEST_DUMP_BYTES:
         raise UsageError(f"{length} bytes: expected at most {LONGEST_DUMP_BYTES}")
     data = session.machine.read_memory(memory.id, address, length)
-    dtype = SHORT_DTYPES.get(words[3], words[3]) if len(words) > 3 else _dtype_at(session, memory, address)
+    dtype = SHORT_DTYPES.get(words[1], words[1]) if len(words) > 1 else _dtype_at(session, memory, address)
     values = translate.numbers(data, dtype)
     per_row = max(1, 16 // values.itemsize)
     rows = tuple(
@@ -85,6 +82,16 @@ def dump_memory(session: Session, rest: str) -> Answer:
     )
     pairs = {"memory": memory.name, "address": f"{address:#x}", "bytes": length, "dtype": dtype}
     return Answer(pairs, ("address", "bytes", "values"), rows)
+
+
+def _area_of(session: Session, words: list[str]) -> tuple[Memory, int, int | None, list[str]]:
+    """Return memory, address, the bytes of a variable (None for an address), and the words behind."""
+    alone = variable_named(session, words[0])
+    if alone is not None:
+        return alone.memory, alone.address, alone.size_bytes, words[1:]
+    memory, address, behind = place_of(session, words)
+    variable = variable_in(session, memory, words[1])
+    return memory, address, variable.size_bytes if variable is not None else None, behind
 
 
 def set_probe(session: Session, rest: str) -> Answer:

@@ -15,6 +15,7 @@ from npuviz.debug.loop_turns import (
     unit_in_loop,
 )
 from npuviz.debug.session import Session
+from npuviz.debug.unit_steps import line_text
 from npuviz.program.source import HasSource, Place
 from npuviz.sim.stop import StopKind, StopReason
 
@@ -23,6 +24,12 @@ def set_breakpoint(session: Session, rest: str) -> Answer:
     """Answer `break CONDITION`: set a breakpoint; without a condition, list them."""
     if not rest:
         return list_breakpoints(session, rest)
+    if rest.isdecimal():
+        if not isinstance(session.program.listing, HasSource):
+            raise UsageError(
+                f"{rest}: this program has no text; `cycle == {rest}` or `instr {rest}` stop there"
+            )
+        rest = f"line {rest}"
     item = session.breakpoints.add(rest)
     note = "tested after every cycle: slow" if item.condition.is_slow else ""
     return Answer({"breakpoint": item.id, "condition": item.text}, note=note)
@@ -168,10 +175,16 @@ def stop_answer(session: Session, stop: StopReason) -> Answer:
         pairs["breakpoints"] = list(stop.breakpoints)
         known = {item.id: item.text for item in session.breakpoints.all}
         pairs["condition"] = "; ".join(known[i] for i in stop.breakpoints if i in known)
-    if stop.unit:
-        pairs["unit"] = stop.unit
-    if stop.detail:
-        pairs["detail"] = stop.detail
+    instruction = stop.instruction if stop.kind is StopKind.BREAKPOINT else -1
+    unit = session.program.listing.describe(instruction).unit if instruction >= 0 else -1
+    name = stop.unit or next((each.name for each in session.description.units if each.id == unit), "")
+    if name:
+        pairs["unit"] = name
+    if instruction >= 0:
+        pairs["instruction"] = instruction
+    detail = stop.detail or line_text(session.program.listing, instruction)
+    if detail:
+        pairs["detail"] = detail
     if stop.kind is StopKind.FINISHED:
         pairs["busy_cycles"] = [f"{name}={busy}" for name, busy, _ in session.machine.summary().units]
     return Answer(pairs)

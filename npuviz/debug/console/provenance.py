@@ -5,8 +5,8 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer, Shown
-from npuviz.debug.console.arguments import memory_of, number_of, words_of
-from npuviz.debug.console.writers import address_of
+from npuviz.debug.console.arguments import number_of, words_of
+from npuviz.debug.console.variables import place_of
 from npuviz.debug.provenance import Origin, Provenance, Step, provenance_of
 from npuviz.debug.session import Session
 from npuviz.sim.description import Memory
@@ -24,7 +24,7 @@ READER_COLUMNS = ("instruction", "text", "unit", "operator", "cycle", "line")
 
 
 def origin(session: Session, rest: str) -> Answer:
-    """Answer `origin MEMORY ADDR [DEPTH]` or `origin TENSOR [DEPTH]`: what a byte was made from."""
+    """Answer `origin MEMORY ADDR|TENSOR|VARIABLE [DEPTH]`: what a byte was made from."""
     memory, address, depth = _place_of(session, rest, has_depth=True)
     found = provenance_of(session)
     writer = found.writer(memory, address)
@@ -43,7 +43,7 @@ def origin(session: Session, rest: str) -> Answer:
 
 
 def readers(session: Session, rest: str) -> Answer:
-    """Answer `readers MEMORY ADDR` or `readers TENSOR`: who reads a byte, and who overwrites it."""
+    """Answer `readers MEMORY ADDR|TENSOR|VARIABLE`: who reads a byte, and who overwrites it."""
     memory, address, _ = _place_of(session, rest, has_depth=False)
     provenance = provenance_of(session)
     found = provenance.readers(memory, address)
@@ -77,7 +77,10 @@ def readers(session: Session, rest: str) -> Answer:
 
 
 def _place_of(session: Session, rest: str, *, has_depth: bool) -> tuple[Memory, int, int]:
-    """Parse a byte and a depth: MEMORY ADDR [DEPTH], or the first byte of TENSOR [DEPTH]."""
+    """Parse a byte and a depth: MEMORY ADDR [DEPTH], or the first byte of TENSOR or VARIABLE [DEPTH].
+
+    Returns memory, address and depth.
+    """
     words = words_of(rest, 1, 3 if has_depth else 2)
     if session.description.memory_named(words[0]) is None:
         tensor = next((each for each in session.program.graph.tensors if each.name == words[0]), None)
@@ -87,10 +90,8 @@ def _place_of(session: Session, rest: str, *, has_depth: bool) -> tuple[Memory, 
         if place is not None:
             memory = next(each for each in session.description.memories if each.id == place.memory)
             return memory, place.address, _depth_of(words[1:])
-    memory = memory_of(session, words[0])
-    if len(words) < 2:
-        raise UsageError(f"expected an address in {memory.name}, or the name of a tensor")
-    return memory, address_of(session, memory, words[1]), _depth_of(words[2:])
+    memory, address, rest_of_words = place_of(session, words)
+    return memory, address, _depth_of(rest_of_words)
 
 
 def _depth_of(words: list[str]) -> int:

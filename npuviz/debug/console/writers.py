@@ -5,13 +5,14 @@ from typing import Any
 
 from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
-from npuviz.debug.console.arguments import memory_of, number_of, words_of
+from npuviz.debug.console.arguments import memory_of, words_of
 from npuviz.debug.console.places import area_of, fabric_of, is_place, labels_in
+from npuviz.debug.console.variables import address_of, variable_named
 from npuviz.debug.explain import last_write, last_writer, way_of
 from npuviz.debug.session import Session
 from npuviz.sim.description import Memory
 from npuviz.sim.fabric import HasWordPaths, WordPath
-from npuviz.sim.machine import HasUnitStops, Region
+from npuviz.sim.machine import HasUnitStops
 
 MOST_WORDS = 64
 """Most words that are explained: each may have to be searched for."""
@@ -19,23 +20,29 @@ _COLUMNS = ("word", "color", "data", "sent_from", "sent_in", "by", "now")
 
 
 def who(session: Session, rest: str) -> Answer:
-    """Answer `who MEMORY ADDR`, `who QUEUE` or `who C,R`."""
+    """Answer `who MEMORY ADDR`, `who VARIABLE`, `who QUEUE` or `who C,R`."""
     words = words_of(rest, 1, 2)
-    if len(words) == 2 and not is_place(words[0]):
-        return _who_wrote(session, memory_of(session, words[0]), words[1])
     if is_place(rest):
         return _at_element(session, rest)
     queue = session.description.queue_named(words[0])
+    if len(words) == 2 and not is_place(words[0]):
+        memory = memory_of(session, words[0])
+        return _who_wrote(session, memory, address_of(session, memory, words[1]))
+    variable = variable_named(session, words[0]) if queue is None else None
+    if variable is not None:
+        return _who_wrote(session, variable.memory, variable.address)
     if queue is None:
-        raise UsageError(f"{words[0]!r}: expected a memory and an address, a queue, or a place such as 0,0")
+        raise UsageError(
+            f"{words[0]!r}: expected a memory and an address, the name of a variable, a queue, "
+            "or a place such as 0,0"
+        )
     entries = session.machine.queue_entries(queue.id)
     found = [entry.word for entry in entries if entry.word >= 0]
     places = {queue.name.partition(".")[0]}
     return _words(session, found, {"queue": queue.name}, places)
 
 
-def _who_wrote(session: Session, memory: Memory, text: str) -> Answer:
-    address = address_of(session, memory, text)
+def _who_wrote(session: Session, memory: Memory, address: int) -> Answer:
     pairs: dict[str, Any] = {"memory": memory.name, "address": f"{address:#x}"}
     found = last_writer(session, memory, address)
     if found is None and isinstance(session.machine, HasUnitStops):
@@ -73,28 +80,6 @@ def _wrote_before(session: Session, memory: Memory, address: int, pairs: dict[st
         "cycle": stop.cycle,
     }
     return Answer(pairs)
-
-
-def address_of(session: Session, memory: Memory, text: str) -> int:
-    """Parse an address, or a variable that begins there: `0x40`, `heat`, `heat+8`."""
-    region, offset = _variable(session, memory, text)
-    if region is not None:
-        return region.address + offset
-    return number_of(text, "an address, or the name of a variable")
-
-
-def bytes_of_variable(session: Session, memory: Memory, text: str) -> int | None:
-    """Return the size of a variable in bytes, less an offset: `heat`, `heat+8`;
-    None if it is not a variable's name."""
-    region, offset = _variable(session, memory, text)
-    return None if region is None else max(0, region.size_bytes - offset)
-
-
-def _variable(session: Session, memory: Memory, text: str) -> tuple[Region | None, int]:
-    name, plus, offset = text.partition("+")
-    regions = (each for each in session.machine.regions(memory.id) if each.label and each.label == name)
-    region = next(regions, None)
-    return region, number_of(offset, "a number of bytes") if plus and region is not None else 0
 
 
 def _at_element(session: Session, rest: str) -> Answer:

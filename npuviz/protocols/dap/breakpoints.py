@@ -91,14 +91,10 @@ class Breakpoints:
 
         def place(item: Arguments) -> tuple[str, dict[str, Any]]:
             name = text_in(item, "name")
-            for word in ("function", "task", "op"):
-                text = f"{word} {quoted(name)}"
-                try:
-                    self.session.breakpoints.parse(text)
-                except ConditionError:
-                    continue
-                return text, {}
-            raise UsageError(f"{echo(name)!r}: neither a function, a task nor an operator")
+            try:
+                return self.session.breakpoints.parse(f'"{name}"').text, {}
+            except ConditionError:
+                raise UsageError(f"{echo(name)!r}: neither a function, a task nor an operator") from None
 
         return self._replace("functions", arguments, place, "function breakpoint")
 

@@ -11,7 +11,6 @@ from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
 from npuviz.base.units import format_count, format_share
 from npuviz.debug.condition.tokens import quoted
 from npuviz.debug.loop_turns import loops_around
-from npuviz.debug.unit_steps import started_at
 from npuviz.program.source import Entry, HasSource
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.frames import FrameVariable, HasFrames
@@ -238,10 +237,9 @@ class SourcePanel(Panel):
             or self._element is not None
         ):
             return
-        instruction = started_at(session, stop)
-        unit = session.program.listing.describe(instruction).unit if instruction >= 0 else self._unit()
-        if unit != self._unit():
-            self.context.selection.set(Selection(instruction=instruction, unit=unit))
+        unit = session.program.listing.describe(stop.instruction).unit if stop.instruction >= 0 else -1
+        if unit >= 0 and unit != self._unit():
+            self.context.selection.set(Selection(instruction=stop.instruction, unit=unit))
 
     # -- what is shown ----------------------------------------------------------------------------------
 

@@ -52,6 +52,22 @@ def test_a_line_of_one_pe_and_of_all(session: Session) -> None:
     assert hits(session, f"line {line} at 0,0") == []
 
 
+def test_lines_tasks_and_functions_need_no_word_before_them(session: Session) -> None:
+    line = line_of(machine_in(session), "pass_on(sum_so_far + value[0])")
+    for short, full in (
+        (f"pe.csl:{line}", f"line pe.csl:{line}"),
+        (f"pe.csl:{line} at 1,0", f"line pe.csl:{line} at 1,0"),
+        ("take_total", "task take_total"),
+        ("pass_on at 2,0", "function pass_on at 2,0"),
+    ):
+        assert session.breakpoints.parse(short).text == full
+        assert hits(session, short) == hits(session, full) != []
+    with pytest.raises(ConditionError, match="no instruction comes from line 1;"):
+        session.breakpoints.parse("pe.csl:1")
+    with pytest.raises(ConditionError, match="did you mean take_total"):
+        session.breakpoints.parse("take_totale")
+
+
 def test_a_task_stops_when_its_first_instruction_starts(session: Session) -> None:
     ((cycle, unit),) = hits(session, "task take_partial at 2,0")
     session.go_to(cycle)

@@ -52,6 +52,29 @@ def test_lowered(text: str, rows: tuple[tuple[int, ...], ...], cycles: tuple[int
     assert condition.stop_rows(7) == [(*row, 7) for row in rows]
 
 
+@pytest.mark.parametrize(
+    ("text", "full"),
+    [
+        ("shift", "op shift"),
+        ('"final square" ends', 'op "final square" ends'),
+        ("mix or (shift and cycle > 3)", "op mix or (op shift and cycle > 3)"),
+        ("read SPAD 0x10", "read SPAD 0x10"),
+        ("Core[0].LD.latency > 3", "Core[0].LD.latency > 3"),
+    ],
+)
+def test_words_that_say_what_a_name_is_may_be_left_out(text: str, full: str) -> None:
+    condition = understand(text)
+    assert condition.text == full
+    assert (condition.rows, condition.triggers) == (understand(full).rows, condition.triggers)
+
+
+def test_a_name_without_what_it_is_in_must_be_the_only_one() -> None:
+    assert understand("write SPAD 0x10").rows == understand("write Core[0].SPAD 0x10").rows
+    assert understand("unit LD starts").rows == understand("unit Core[0].LD starts").rows
+    with pytest.raises(ConditionError, match="no unit of this name"):
+        understand("unit D starts")
+
+
 @pytest.mark.parametrize("test", ["== 1e400", "> 1e300", "== -1e400", "== nan", "> nan"])
 def test_cycles_that_never_come_are_conditions(test: str) -> None:
     assert not understand(f"cycle {test} or instr 5").is_slow
@@ -98,7 +121,7 @@ def test_probe_tests_compare() -> None:
         ("queue Core[0].ALU 1", "1", "expected a comparison"),
         ("queue Core[0].ALU >= 3", "3", "never true: the queue has room for 2"),
         ("queue Core[0].ALU > 2", "2", "never true"),
-        ("read SPAD 0", "SPAD", "did you mean Core[0].SPAD"),
+        ("read Core[0].SPAM 0", "Core[0].SPAM", "did you mean Core[0].SPAD"),
         ("write DRAM 0xe00", "0xe00", "outside 0..3584"),
         ("Core[0].LD.latnecy > 3", "Core[0].LD.latnecy", "did you mean Core[0].LD.latency"),
         ("Core[0].busy > 3", "Core[0].busy", "has 3 elements; name one of them, such as Core[0].busy[0]"),

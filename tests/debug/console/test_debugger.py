@@ -142,7 +142,7 @@ def test_memory(half_way: Session) -> None:
     for line, text in (
         ("mem DRAM 0 99999999", "at most 1048576"),
         ("mem DRAM 0xfffff 4", "outside the memory"),
-        ("mem NOWHERE 0 4", "known: DRAM, Core[0].SPAD"),
+        ("mem NOWHERE 0 4", "neither a memory (DRAM, Core[0].SPAD) nor a variable"),
         ("mem DRAM 0 4 float13", "unknown element type"),
         ("mem DRAM 0", "expected a number of bytes"),
         ("mem DRAM zero 4", "expected an address"),
@@ -192,7 +192,8 @@ def test_why(half_way: Session) -> None:
     busy = ask_json("why Core[0].ALU", half_way)["chain"]
     assert [(row["state"], row["from"]) for row in busy] == [("MUL", 179)]
     assert "the trace ends at 180" in ask("why Core[0].ALU 5000", half_way)
-    assert "no unit 'ALU'" in ask("why ALU", half_way)
+    assert ask_json("why ALU", half_way) == ask_json("why Core[0].ALU", half_way)
+    assert "no unit 'ALX'" in ask("why ALX", half_way)
 
 
 def test_mistakes_are_one_line_and_do_not_end_the_session() -> None:

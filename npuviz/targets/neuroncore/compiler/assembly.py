@@ -4,6 +4,7 @@ import numpy as np
 
 from npuviz.targets.neuroncore.activation_tables import choose_loads
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
+from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.streams.emitter import HEAD, OPERANDS_BYTES, Emitter, Stream
 from npuviz.targets.neuroncore.compiler.streams.schedule import merged_order, start_times
 from npuviz.targets.neuroncore.compiler.streams.semaphores import SemaphorePlan, Waits, write_waits
@@ -132,6 +133,7 @@ def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
         pieces=builder.shown.pieces({channel: final.tolist() for channel, final in final_of.items()}),
         allocations=_allocations(builder, final_of),
         tile_names=_tile_names(builder),
+        tile_bytes=_tile_bytes(builder),
         outputs=outputs,
         semaphore_uses=plan.uses,
     )
@@ -186,7 +188,7 @@ def _allocations(builder: Builder, final_of: dict[int, np.ndarray]) -> np.ndarra
             final_of[tile.first[0]][tile.first[1]],
             final_of[tile.last[0]][tile.last[1]],
         )
-        for tile in builder.tiles.all
+        for tile in _used_tiles(builder)
         if tile.first is not None and tile.last is not None
     ]
     table = np.array(rows, ALLOCATION_DTYPE)
@@ -196,7 +198,18 @@ def _allocations(builder: Builder, final_of: dict[int, np.ndarray]) -> np.ndarra
 
 def _tile_names(builder: Builder) -> tuple[str, ...]:
     """Return the names of the allocations, in their order; () if no tile has a name."""
-    tiles = builder.tiles.all
-    if not any(tile.name for tile in tiles):
+    if not any(tile.name for tile in builder.tiles.all):
         return ()
-    return tuple(tile.name for tile in tiles if tile.first is not None and tile.last is not None)
+    return tuple(tile.name for tile in _used_tiles(builder))
+
+
+def _tile_bytes(builder: Builder) -> tuple[int, ...]:
+    """Return the bytes a partition that each allocation was asked for; () if no tile has a name."""
+    if not any(tile.name for tile in builder.tiles.all):
+        return ()
+    return tuple(tile.held for tile in _used_tiles(builder))
+
+
+def _used_tiles(builder: Builder) -> list[Tile]:
+    """Return the tiles that an instruction touches, in the order of the allocations."""
+    return [tile for tile in builder.tiles.all if tile.first is not None and tile.last is not None]

@@ -104,7 +104,8 @@ class Contents:
     def _region(self, tile: int, since: int, done: set[int]) -> Region:
         row = self._tables.allocations[tile]
         first, tensor = int(row["first"]), int(row["tensor"])
-        banks, size = max(1, int(row["partitions"])), int(row["size_bytes"])
+        held = self._tables.tile_bytes
+        banks, size = max(1, int(row["partitions"])), held[tile] if held else int(row["size_bytes"])
         operand = self._tables.instructions[first]["operands"][DST]
         is_compute = int(operand["space"]) == int(row["space"])
         dtype = DTYPE_NAMES[int(operand["dtype"])] if is_compute else self._loaded_dtype(first, tensor)

@@ -11,6 +11,7 @@ from npuviz.program.instruction import DetailTable, Instruction
 from npuviz.program.source import CallSite, Entry, Place, SourceFile
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
+from npuviz.targets.neuroncore.view.called_functions import called_functions
 from npuviz.targets.neuroncore.view.listing import NeuronListing
 
 
@@ -80,20 +81,22 @@ class SourcedListing(NeuronListing):
         return found
 
     def ranges_of_line(self, file: int, line: int) -> list[tuple[int, int]]:
-        """Return the half-open instruction ranges of a line, rising; [] for a line without code."""
+        """Return the half-open instruction ranges of a line, rising, one for each time it ran."""
         nodes = self._by_line.get((file, line))
         if not nodes:
             return []
-        mine = np.isin(self._nodes_of_instructions, np.array(nodes)).astype(np.int8)
-        edges = np.diff(np.concatenate(([0], mine, [0])))
-        starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
-        return list(zip(starts.tolist(), ends.tolist(), strict=True))
+        mine = np.isin(self._nodes_of_instructions, np.array(nodes))
+        # Iterations of a loop may follow each other on an engine: each of them runs the line anew.
+        moments = np.where(mine, self._moment_of, -2)
+        before, behind = np.concatenate(([-2], moments[:-1])), np.concatenate((moments[1:], [-2]))
+        starts, ends = np.flatnonzero(mine & (moments != before)), np.flatnonzero(mine & (moments != behind))
+        return list(zip(starts.tolist(), (ends + 1).tolist(), strict=True))
 
     def lines_with_code(self, file: int) -> Sequence[int]:
         """Return the lines of a file that have instructions, rising."""
         return sorted(line for number, line in self._by_line if number == file)
 
-    @property
+    @cached_property
     def entries(self) -> Sequence[Entry]:
-        """Always empty: kernels have no tasks."""
-        return ()
+        """The functions that the kernel ran, with the first instruction of each of their calls."""
+        return called_functions(self._moments, self._moment_of, self._sources)

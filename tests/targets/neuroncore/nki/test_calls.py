@@ -13,7 +13,7 @@ from npuviz.debug.unit_steps import line_condition
 from npuviz.program.program import Program
 from npuviz.program.source import HasCalls, HasSource
 from npuviz.protocols.dap.places import Places
-from npuviz.sim.stop import NO_STOPS
+from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.targets.neuroncore.ids import memory_of_space
 from npuviz.targets.neuroncore.isa import Space
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
@@ -231,7 +231,8 @@ def test_commands_step_a_unit_by_lines_both_ways(tmp_path: Path) -> None:
         ]
         assert session.breakpoints.all == ()
         made = session.breakpoints.add("line helper_of_calls.py:11")
-        assert "stop: breakpoint" in after("over")
+        assert after("over") == "11 in plus"
+        assert session.stop.kind is StopKind.BREAKPOINT
         assert [point.id for point in session.breakpoints.all] == [made.id]
     finally:
         opened.close()

@@ -93,6 +93,7 @@ class Tiles:
     def _opened(self, tile: Tile, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
         tile.core = self._emitter.core
         tile.partitions = partitions
+        tile.held = max(1, _bytes_of(partitions, free_shape, dtype))
         self.all.append(tile)
         self._scopes[-1].append(tile)
         return View(tile, 0, partitions, tile.address, dtype, tuple(free_shape))

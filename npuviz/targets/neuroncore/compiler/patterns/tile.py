@@ -51,6 +51,7 @@ class Tile(Region):
     chance  whether it was used since the allocator last passed it
     core, partitions, tensor  for display: core, number of requested partitions, graph tensor that it
     holds (-1: none)
+    held    requested bytes of a partition: `size` without what rounding up adds
     name    its name in a program's text, or ""
     first, last  (channel, position) of the first and the last instruction that touch it
     """
@@ -60,6 +61,7 @@ class Tile(Region):
         "chance",
         "core",
         "first",
+        "held",
         "keys",
         "last",
         "name",
@@ -75,6 +77,7 @@ class Tile(Region):
         self.space = space
         self.address = address
         self.size = size
+        self.held = size
         self.users = 1
         self.keys: dict[Hashable, Box] = {}
         self.chance = False

@@ -1,0 +1,167 @@
+"""Variables and tiles by name: where a memory holds one now, for commands that take an address."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from npuviz.base.errors import UsageError
+from npuviz.base.names import echo
+from npuviz.debug import translate
+from npuviz.debug.console.answer import Answer, Shown
+from npuviz.debug.console.arguments import memory_of, number_of, words_of
+from npuviz.debug.session import Session
+from npuviz.program.dtypes import numpy_dtype
+from npuviz.program.source import line_of
+from npuviz.sim.description import Memory
+from npuviz.sim.machine import Region
+
+MOST_MEMORIES = 64
+"""Memories that are searched for a name alone; with more of them, the memory has to be named, too."""
+
+
+MOST_TILES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A named region of a memory, or the part of it from byte `offset` on; `alike` regions have that name."""
+
+    memory: Memory
+    region: Region
+    offset: int = 0
+    alike: int = 1
+
+    @property
+    def address(self) -> int:
+        """Address of its first byte."""
+        return self.region.address + self.offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes from there to the end of the region, of its first bank."""
+        return max(0, self.region.size_bytes - self.offset)
+
+
+def variable_in(session: Session, memory: Memory, text: str) -> Variable | None:
+    """Find `heat`, or `heat+8`, in a memory; of several regions of that name, the newest. None: it has none.
+
+    Raises UsageError for an offset that is no number.
+    """
+    name, plus, offset = text.partition("+")
+    regions = [each for each in session.machine.regions(memory.id) if each.label and each.label == name]
+    if not regions:
+        return None
+    newest = max(regions, key=lambda region: (region.since, -region.address))
+    bytes_on = number_of(offset, "a number of bytes") if plus else 0
+    return Variable(memory, newest, bytes_on, len(regions))
+
+
+def variable_named(session: Session, text: str) -> Variable | None:
+    """Find a variable or tile by name alone. Raises UsageError where several memories hold one of it."""
+    memories = session.description.memories
+    if len(memories) > MOST_MEMORIES:
+        return None
+    found = [each for memory in memories if (each := variable_in(session, memory, text)) is not None]
+    if len(found) > 1:
+        names = ", ".join(each.memory.name for each in found)
+        raise UsageError(f"{echo(text)} is in {names}: name one of them before it")
+    return found[0] if found else None
+
+
+def place_of(session: Session, words: list[str]) -> tuple[Memory, int, list[str]]:
+    """Return the memory and address that words begin with, and the words behind: MEMORY ADDR, or VARIABLE.
+
+    Raises UsageError.
+    """
+    if len(words) > 1 and _is_memory(session, words[0]):
+        memory = memory_of(session, words[0])
+        return memory, address_of(session, memory, words[1]), words[2:]
+    variable = variable_named(session, words[0])
+    if variable is not None:
+        return variable.memory, variable.address, words[1:]
+    if _is_memory(session, words[0]):
+        raise UsageError(f"expected an address in {words[0]}, or the name of what it holds")
+    known = ", ".join(memory.name for memory in session.description.memories[:8])
+    raise UsageError(
+        f"{echo(words[0])!r}: neither a memory ({known}) nor a variable that one of them holds now"
+    )
+
+
+def address_of(session: Session, memory: Memory, text: str) -> int:
+    """Return the address that `0x40`, `heat` or `heat+8` means in a memory. Raises UsageError."""
+    found = variable_in(session, memory, text)
+    return found.address if found is not None else number_of(text, "an address, or the name of a variable")
+
+
+def values_of(session: Session, variable: Variable) -> np.ndarray:
+    """Read the numbers of a variable now: of its shape, a one-dimensional array from an offset on."""
+    region, memory = variable.region, variable.memory
+    item = numpy_dtype(region.dtype).itemsize
+    whole = math.prod(region.shape) * item // region.banks
+    size = max(0, min(whole or region.size_bytes, region.size_bytes) - variable.offset)
+    parts = [
+        session.machine.read_memory(memory.id, variable.address + bank * memory.bank_bytes, size)
+        for bank in range(region.banks)
+    ]
+    values = translate.numbers(b"".join(parts), region.dtype)
+    return values.reshape(region.shape) if values.size == math.prod(region.shape) else values
+
+
+def type_text(region: Region) -> str:
+    """Return element type and shape as text: "float32 128x512"."""
+    return f"{region.dtype} {'x'.join(map(str, region.shape))}".rstrip()
+
+
+def print_variable(session: Session, name: str) -> Answer:
+    """Show the values of a variable or tile, and their range."""
+    variable = variable_named(session, name)
+    if variable is None:
+        raise UsageError(f"no probe {name!r}, nor a variable; `print` alone lists probes, `locals` variables")
+    values = values_of(session, variable)
+    pairs: dict[str, Any] = {
+        "variable": name,
+        "memory": variable.memory.name,
+        "address": f"{variable.address:#x}",
+        "type": type_text(variable.region),
+        "value": Shown(values, translate.format_value(values)),
+    }
+    numbers = values.astype(np.float64) if values.size and values.dtype.kind != "V" else None
+    if numbers is not None:
+        pairs |= {"min": float(numbers.min()), "mean": float(numbers.mean()), "max": float(numbers.max())}
+    notes = ["" if variable.region.is_valid else "it is being written now"]
+    notes += [f"the newest of {variable.alike} of this name" if variable.alike > 1 else ""]
+    return Answer(pairs, note="; ".join(filter(None, notes)))
+
+
+def tiles(session: Session, rest: str) -> Answer:
+    """List what the memories, or one of them, hold under a name: locals [MEMORY]."""
+    words = words_of(rest, 0, 1)
+    memories = [memory_of(session, words[0])] if words else session.description.memories
+    rows = [
+        (
+            region.label,
+            type_text(region),
+            memory.name,
+            f"{region.address:#x}",
+            region.since,
+            line_of(session.program.listing, region.instruction) or None,
+            "" if region.is_valid else "being written",
+        )
+        for memory in memories
+        for region in session.machine.regions(memory.id)
+        if region.label
+    ]
+    more = f"{len(rows) - MOST_TILES} more are not listed" if len(rows) > MOST_TILES else ""
+    note = more if rows else "the memories hold nothing that has a name"
+    columns = ("name", "type", "memory", "address", "since", "written_by", "state")
+    return Answer(columns=columns, rows=tuple(rows[:MOST_TILES]), name="variables", note=note)
+
+
+def _is_memory(session: Session, name: str) -> bool:
+    try:
+        memory_of(session, name)
+    except UsageError:
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""A kernel under the text debugger, with the words that other debuggers take."""
+
+import json
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from npuviz.debug.console.debugger import TextDebugger
+from npuviz.debug.session import Session
+from npuviz.workbench.opening import OpenOptions, open_file
+from tests.targets.neuroncore.nki.running import SECOND, random
+
+Ask = Callable[[str], dict[str, Any]]
+
+HELPERS = """
+import nki.isa as nisa
+import nki.language as nl
+
+def scaled(tile, by):
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=by, engine=nisa.engine.vector)
+    return highest(tile)
+
+def highest(tile):
+    most = nl.ndarray((128, 1), dtype=tile.dtype, buffer=nl.sbuf)
+    nisa.tensor_reduce(dst=most, data=tile, op=nl.maximum, axis=1)
+    return most
+"""
+KERNEL = (
+    "from helpers_to_debug import scaled\n"
+    + SECOND
+    + """
+def highest(tile):
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0, engine=nisa.engine.vector)
+
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((384, 1), dtype=a.dtype, buffer=nl.shared_hbm)
+    for i in range(3):
+        part = nl.ds(128 * i, 128)
+        tile = nl.ndarray((128, 6), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=a[part])
+        highest(tile)
+        result = scaled(tile, 2.0)
+        nisa.dma_copy(dst=out[part], src=result)
+    return out
+"""
+)
+DATA = random(384, 6)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    (tmp_path / "helpers_to_debug.py").write_text(HELPERS)
+    path = tmp_path / "kernel.py"
+    path.write_text(KERNEL)
+    opened = open_file(path, OpenOptions(inputs={"a": DATA}))
+    try:
+        assert opened.session is not None
+        yield opened.session
+    finally:
+        opened.close()
+
+
+@pytest.fixture
+def ask(session: Session) -> Ask:
+    def asked(line: str) -> dict[str, Any]:
+        out = StringIO()
+        TextDebugger(session, out, json=True).execute(line)
+        return json.loads(out.getvalue())
+
+    return asked
+
+
+def test_a_function_stops_at_each_of_its_calls(ask: Ask) -> None:
+    assert ask("break scaled")["condition"] == "function scaled"
+    stop: dict[str, Any] = {}
+    for turn in range(3):
+        stop = ask("run")
+        assert (stop["stop"], stop["unit"]) == ("breakpoint", "Core[0].DVE")
+        assert stop["detail"] == "helpers_to_debug.py:6 in scaled"
+        (inner, outer) = ask(f"frames {stop['unit']}")["frames"]
+        assert (inner["place"], outer["name"]) == ("helpers_to_debug.py:6", "kernel")
+        assert outer["loops"] == f"i = {turn} ({turn + 1} of 3)"
+    assert ask("run")["stop"] == "finished"
+    assert ask("runback")["cycle"] == stop["cycle"]
+
+
+def test_functions_of_one_name_are_told_apart_by_their_files(session: Session, ask: Ask) -> None:
+    for name, place in (
+        ("kernel.py:highest", "kernel.py:8 in highest"),
+        ("helpers_to_debug.py:highest", "helpers_to_debug.py:11 in highest"),
+    ):
+        ask("restart")
+        number = ask(f"break {name}")["breakpoint"]
+        assert ask("run")["detail"] == place
+        ask(f"delete {number}")
+    assert ask("break kernel")["condition"] == "function kernel"
+    assert "did you mean" in ask("break highest")["error"]
+
+
+def test_lines_need_no_word_and_steps_go_on_with_the_unit_that_stopped(session: Session, ask: Ask) -> None:
+    assert ask("break helpers_to_debug.py:6")["condition"] == "line helpers_to_debug.py:6"
+    assert ask("break 16")["condition"] == "line 16"
+    ask("delete 2")
+    assert ask("run")["detail"] == "helpers_to_debug.py:6 in scaled"
+    ask("delete 1")
+    assert ">6" in [row["line"] for row in ask("list")["source"]]
+    # The compiler does the first line of all iterations before the second one of any.
+    for turn in (1, 2):
+        over = ask("over")
+        assert (over["unit"], over["detail"]) == ("Core[0].DVE", "helpers_to_debug.py:6 in scaled")
+        assert ask("frames DVE")["frames"][1]["loops"] == f"i = {turn} ({turn + 1} of 3)"
+    assert ask("into")["detail"] == "helpers_to_debug.py:11 in highest"
+    assert ">11" in [row["line"] for row in ask("list")["source"]]
+    assert ask("over-")["detail"] == "helpers_to_debug.py:6 in scaled"
+    assert ask("why DVE") == ask("why Core[0].DVE")
+    assert ask("next")["unit"] == "Core[0].DVE"
+
+
+def test_a_line_stops_in_each_iteration_though_nothing_is_between_them(session: Session, ask: Ask) -> None:
+    ask("break helpers_to_debug.py:11")
+    stops = [ask("run") for _ in range(3)]
+    assert {stop["detail"] for stop in stops} == {"helpers_to_debug.py:11 in highest"}
+    instructions = [stop["instruction"] for stop in stops]
+    assert instructions == list(range(instructions[0], instructions[0] + 3))
+    assert ask("run")["stop"] == "finished"
+
+
+def test_tiles_are_tensors_by_name(session: Session, ask: Ask) -> None:
+    ask("break helpers_to_debug.py:11")
+    ask("run")
+    ask("run")
+    tile = next(row for row in ask("locals SBUF")["variables"] if row["name"] == "tile" and not row["state"])
+    assert tile["type"] == "float32 128x6"
+    shown = ask("print tile")
+    assert shown["type"] == "float32 128x6"
+    values = np.array(shown["value"], np.float32)
+    turns = [2 * (DATA[128 * turn : 128 * turn + 128] + 1) for turn in range(3)]
+    assert any(np.array_equal(values, turn) for turn in turns)
+    assert shown["max"] == pytest.approx(values.max())
+    assert ask("print most")["type"] == "float32 128x1"
+    assert ask("who most")["operator"] == "helpers_to_debug.py:11"
+    assert ask("who most") == ask(f"who SBUF {ask('print most')['address']}")
+    assert ask("origin tile 2") == ask(f"origin SBUF {ask('print tile')['address']} 2")
+    assert ask("readers most")["memory"] == "Core[0].SBUF"
+    assert len(ask("mem tile 8")["rows"]) == 1
+    for line in ("print lost", "who lost", "readers lost", "mem lost 4"):
+        assert "lost" in ask(line)["error"]
