@@ -1,7 +1,8 @@
 """Keep the breakpoints of a session: conditions that the user has set.
 They are never part of a checkpoint."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -56,6 +57,16 @@ class BreakpointList:
         self._next_id += 1
         self.changed.notify()
         return made
+
+    @contextmanager
+    def temporary(self, text: str) -> Generator[Breakpoint]:
+        """Have one more breakpoint, of id 0, for a step that a verb makes. Raises ConditionError."""
+        condition = self.parse(text)
+        self._items[0] = Breakpoint(0, condition.text, condition)
+        try:
+            yield self._items[0]
+        finally:
+            del self._items[0]
 
     def remove(self, breakpoint_id: int) -> None:
         """Delete a breakpoint. Raises KeyError for an unknown id."""

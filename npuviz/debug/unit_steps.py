@@ -26,11 +26,8 @@ def step_unit_line(session: Session, unit: int, how: LineStep, is_back: bool = F
     text = line_condition(listing, unit, here, how)
     if not text:
         return session.step_instruction_back(unit) if is_back else session.step_instruction(unit)
-    made = session.breakpoints.add(text)
-    try:
+    with session.breakpoints.temporary(text) as made:
         reason = session.run_back() if is_back else session.run()
-    finally:
-        session.breakpoints.remove(made.id)
     others = tuple(hit for hit in reason.breakpoints if hit != made.id)
     if reason.kind is not StopKind.BREAKPOINT or others:
         return session.call_stop(replace(reason, breakpoints=others))

@@ -52,12 +52,9 @@ def go_to_turn(
 
 
 def run_operator(session: "Session", node: int, progress: Progress) -> StopReason:
-    """Run until the last work of a graph node ends, or to an earlier stop."""
-    mark = session.breakpoints.add(f"op {operator_word(session.program, node)} ends")
-    try:
+    """Run until the last work of a graph node ends, or to the next stop before."""
+    with session.breakpoints.temporary(f"op {operator_word(session.program, node)} ends"):
         return session.run(None, progress)
-    finally:
-        session.breakpoints.remove(mark.id)
 
 
 def begin_of_operator(session: "Session", node: int, progress: Progress) -> StopReason:

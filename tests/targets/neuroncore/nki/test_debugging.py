@@ -119,6 +119,7 @@ def test_lines_need_no_word_and_steps_go_on_with_the_unit_that_stopped(session: 
     assert ask("over-")["detail"] == "helpers_to_debug.py:6 in scaled"
     assert ask("why DVE") == ask("why Core[0].DVE")
     assert ask("next")["unit"] == "Core[0].DVE"
+    assert ask("break 16")["breakpoint"] == 3  # steps take no numbers
 
 
 def test_a_line_stops_in_each_iteration_though_nothing_is_between_them(session: Session, ask: Ask) -> None:
