@@ -136,7 +136,7 @@ class Session:
     def run(self, until: int | None = None, progress: Progress = NO_PROGRESS) -> StopReason:
         """Run to a breakpoint, the end, a fault, an interrupt or the cycle `until`."""
         with self._verb(progress, until):
-            return self._stopped(self._forward(FOREVER if until is None else until))
+            return self.stopped(self._forward(FOREVER if until is None else until))
 
     def run_to(self, text: str, progress: Progress = NO_PROGRESS) -> StopReason:
         """Run to where a condition next holds, ignoring breakpoints; their hits are not counted.
@@ -145,35 +145,31 @@ class Session:
         """
         watch = self._watch_of(text)
         with self._verb(progress):
-            return self._stopped(_reached(self._search.forward(FOREVER, watch), text))
+            return self.stopped(_reached(self._search.forward(FOREVER, watch), text))
 
     def run_back_to(self, text: str) -> StopReason:
         """Go back to where a condition last held before now, or to the first cycle; see `run_to`."""
         watch = self._watch_of(text)
         with self._verb():
-            return self._stopped(_reached(self._search.backward(watch), text))
+            return self.stopped(_reached(self._search.backward(watch), text))
 
     def step(self, n: int = 1) -> StopReason:
         """Run `n` cycles, or less if a breakpoint hits."""
         _check_count(n)
         with self._verb():
-            return self._stopped(self._forward(self.cycle + n))
+            return self.stopped(self._forward(self.cycle + n))
 
     def step_instruction(self, unit_id: int) -> StopReason:
         """Run until the unit starts its next instruction."""
         rows = self._rows_of(unit_id)
         with self._verb():
             reason = self._ahead(FOREVER, self.breakpoints.watch().joined(rows))
-            return self._stopped(self._without_unit(reason, unit_id))
+            return self.stopped(self._without_unit(reason, unit_id))
 
     def step_line(self, element: int, how: LineStep = LineStep.OVER) -> StopReason:
         """Run until a processing element comes to another line of its program, or begins a task."""
         rows = line_rows(self.program.listing, frames_of(self.machine, element), element, how)
         return self._step_element(element, rows, is_line=True)
-
-    def call_stop(self, reason: StopReason) -> StopReason:
-        """Give the last stop another reason, of a step made of other steps; the machine stays as it is."""
-        return self._stopped(reason)
 
     def step_task(self, element: int) -> StopReason:
         """Run until a processing element begins its next task."""
@@ -192,7 +188,7 @@ class Session:
         rows = self._rows_of(unit_id)
         with self._verb():
             reason = self._search.backward(Watch(rows))
-            return self._stopped(self._without_unit(reason, unit_id))
+            return self.stopped(self._without_unit(reason, unit_id))
 
     def step_line_back(self, element: int, how: LineStep = LineStep.OVER) -> StopReason:
         """Go back to where a processing element began the line before the present one."""
@@ -203,7 +199,7 @@ class Session:
                 reason = self._search.backward(Watch(rows))  # the end of a task, where no line runs
             if reason.kind is StopKind.BREAKPOINT:
                 reason = self._begin_of_line(reason, element, how)
-            return self._stopped(self._at_element(reason, element))
+            return self.stopped(self._at_element(reason, element))
 
     def _begin_of_line(self, reason: StopReason, element: int, how: LineStep) -> StopReason:
         """Go back from inside a line to where the element came to it."""
@@ -222,12 +218,12 @@ class Session:
         frames_of(self.machine, element)
         with self._verb():
             reason = self._search.backward(Watch(task_rows(self.program.listing, element)))
-            return self._stopped(self._at_element(reason, element))
+            return self.stopped(self._at_element(reason, element))
 
     def run_back(self) -> StopReason:
         """Go back to the last hit of a breakpoint before now, or to the first cycle."""
         with self._verb():
-            return self._stopped(self._search.backward(self.breakpoints.watch(with_logs=False)))
+            return self.stopped(self._search.backward(self.breakpoints.watch(with_logs=False)))
 
     def go_to(self, cycle: int, progress: Progress = NO_PROGRESS) -> StopReason:
         """Go to `cycle`, ignoring breakpoints; to the end if the program ends before it."""
@@ -237,7 +233,7 @@ class Session:
             reason = self._runner.travel(cycle)
             if reason.kind is StopKind.UNTIL and reason.cycle == self._first_cycle:
                 reason = StopReason(StopKind.START, reason.cycle)
-            return self._stopped(reason)
+            return self.stopped(reason)
 
     def restart(self) -> StopReason:
         """Begin again at the first cycle, without what was written since."""
@@ -251,7 +247,7 @@ class Session:
             if edited is not None:
                 runner.forget_after(edited)
                 self.end_cycle = None
-            return self._stopped(StopReason(StopKind.START, self._first_cycle))
+            return self.stopped(StopReason(StopKind.START, self._first_cycle))
 
     def interrupt(self) -> None:
         """Stop the running verb soon. May be called from any thread."""
@@ -367,7 +363,7 @@ class Session:
                 runner.replace_edits(branch.edits.copy(), fork)
                 self.log.clear(fork)
                 self.end_cycle = branch.end
-            return self._stopped(runner.travel(branch.cycle))
+            return self.stopped(runner.travel(branch.cycle))
 
     def run_apart(self, branch_id: int, look: Callable[[], Any], progress: Progress = NO_PROGRESS) -> Apart:
         """Return the trace of a branch as far as it is known, and `look()` at its end;
@@ -450,7 +446,7 @@ class Session:
             while is_line and reason.breakpoints == (0,) and not frames_of(self.machine, element):
                 # A task has just ended: the next line is the first one of the next task.
                 reason = self._ahead(FOREVER, self.breakpoints.watch().joined(rows))
-            return self._stopped(self._at_element(reason, element))
+            return self.stopped(self._at_element(reason, element))
 
     def _at_element(self, reason: StopReason, element: int) -> StopReason:
         """Turn a hit of an element's own rows (id 0) into a stop without breakpoints that tells its place."""
@@ -482,7 +478,8 @@ class Session:
     def _reporting(self, progress: Progress, goal: int | None) -> Callable[[int], None]:
         return reporting(progress, (self.cycle, goal), self._clock, self.interrupt)
 
-    def _stopped(self, reason: StopReason) -> StopReason:
+    def stopped(self, reason: StopReason) -> StopReason:
+        """Keep why the last verb stopped; a step made of other verbs calls it with its own reason."""
         self._stop = reason = with_instruction(self.machine, self.breakpoints.all, reason)
         if reason.kind is StopKind.FINISHED or reason.kind in BROKEN:
             self.end_cycle = reason.cycle

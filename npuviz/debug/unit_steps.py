@@ -30,11 +30,11 @@ def step_unit_line(session: Session, unit: int, how: LineStep, is_back: bool = F
         reason = session.run_back() if is_back else session.run()
     others = tuple(hit for hit in reason.breakpoints if hit != made.id)
     if reason.kind is not StopKind.BREAKPOINT or others:
-        return session.call_stop(replace(reason, breakpoints=others))
+        return session.stopped(replace(reason, breakpoints=others))
     name = next(each.name for each in session.description.units if each.id == unit)
     now = instruction_at(session, unit)
     text = line_text(listing, now) or "another line"
-    return session.call_stop(StopReason(StopKind.UNTIL, reason.cycle, (), name, text, now))
+    return session.stopped(StopReason(StopKind.UNTIL, reason.cycle, (), name, text, now))
 
 
 def instruction_at(session: Session, unit: int) -> int:
