@@ -121,3 +121,50 @@ def test_it_is_compiled_once_whatever_numbers_callers_write() -> None:
 
     assert kernel(10) == (34 + 23) + (34 + 16) + (54 + 25) + 65
     assert [len(function.overloads) for function in (scaled, between)] == [1, 1]
+
+
+def test_callers_bring_no_code_of_what_they_call() -> None:
+    kernel, parts = _chain(last_calls_twice=True)
+    kernel(np.zeros(3, np.int64))
+    for part in parts:
+        (overload,) = part.overloads.values()
+        functions = overload.library._final_module.functions
+        defined = [function.name for function in functions if not function.is_declaration]
+        assert defined == [overload.fndesc.llvm_func_name]
+
+
+def test_what_only_a_deep_caller_needs_is_there() -> None:
+    @inner()
+    def long(words: Any, count: int) -> int:
+        for place in range(1, words.size):
+            words[place] = words[place - 1] * 3 // (words[place] + 7) + count % (place + words[0])
+            words[place - 1] = words[place] * 5 // (words[place] + 3) + count % (place + words[0])
+            words[place] = words[place - 1] * 7 // (words[place] + 5) + count % (place + words[0])
+        return words[-1]
+
+    @inner()
+    def never(words: Any, count: int) -> int:
+        return long(words, count) if count - count else count
+
+    @inner()
+    def always(words: Any, count: int) -> int:
+        for place in range(1, words.size):
+            words[place] = words[place - 1] * 3 // (words[place] + 7) + long(words, place)
+            words[place - 1] = words[place] * 5 // (words[place] + 3) + long(words, count)
+            words[place] = words[place - 1] * 7 // (words[place] + 5) + count % (place + words[0])
+        return words[-1]
+
+    @inner()
+    def both(words: Any, count: int) -> int:
+        return never(words, count) + always(words, count) + always(words, count + 1)
+
+    @njit
+    def kernel(words: Any, count: int) -> int:
+        return both(words, count)
+
+    kernel.compile((int64[::1], int64))
+    library = kernel.overloads[int64[::1], int64].library
+    functions = library._final_module.functions
+    missing = [one.name for one in functions if one.is_declaration and "test_inner" in one.name]
+    assert missing == []
+    assert kernel(np.arange(1, 9), 5) > 0
