@@ -1,9 +1,9 @@
-"""The title bar of a dock: its name and the buttons Float and Close."""
+"""The title bar of a dock: one quiet line with float and close."""
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QDockWidget, QLabel, QToolButton, QWidget
+from PySide6.QtWidgets import QDockWidget, QLabel, QSizePolicy, QToolButton, QWidget
 
-from npuviz.ui.kit.parts import button, line
+from npuviz.ui.kit.parts import button, fill, line
 from npuviz.ui.theme.icons import icon
 from npuviz.ui.theme.theme import Theme
 
@@ -19,30 +19,26 @@ class DockTitle(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
         self.setFixedHeight(HEIGHT)
         self._theme = theme
-        self._is_collapsed = False
-        text = QLabel(dock.windowTitle(), self)
+        # Docks are asked for sizes thousands of times when a window opens, and each answer of Python took
+        # microseconds: Qt answers from these policies. Contents claim no width, and no height when hidden.
+        self._contents = QWidget(self)
+        self._contents.setFixedHeight(HEIGHT)
+        self._contents.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        text = QLabel(dock.windowTitle(), self._contents)
         text.setObjectName("dock_title_text")
         self._float = self._button(f"Float {dock.windowTitle()}", "Float or dock again")
         self._close = self._button(f"Close {dock.windowTitle()}", "Close; View > Panels brings it back")
         self._float.clicked.connect(lambda: dock.setFloating(not dock.isFloating()))
         self._close.clicked.connect(dock.close)
-        self.setLayout(line(text, 1, self._float, self._close, margins=(12, 0, 4, 0), spacing=0))
+        self._contents.setLayout(line(text, 1, self._float, self._close, margins=(12, 0, 4, 0), spacing=0))
+        fill(self, self._contents)
         self.refresh_icons()
 
     def set_collapsed(self, collapsed: bool) -> None:
         """Take no room, or the usual height again: collapse for a dock whose tab already shows its name."""
-        if collapsed == self._is_collapsed:
-            return
-        self._is_collapsed = collapsed
-        self.setFixedHeight(self.sizeHint().height())
-        self.updateGeometry()
-
-    def sizeHint(self) -> QSize:
-        return QSize(super().sizeHint().width(), 0 if self._is_collapsed else HEIGHT)
-
-    def minimumSizeHint(self) -> QSize:
-        # The dock asks for this one, and the contents would claim their room even when collapsed.
-        return QSize(0, 0 if self._is_collapsed else HEIGHT)
+        if collapsed != self._contents.isHidden():
+            self._contents.setHidden(collapsed)
+            self.setFixedHeight(0 if collapsed else HEIGHT)
 
     def refresh_icons(self) -> None:
         """Draw the icons in the colours of the theme in use."""
@@ -50,7 +46,7 @@ class DockTitle(QWidget):
         self._close.setIcon(icon("mdi6.close", self._theme, "text-disabled"))
 
     def _button(self, name: str, tip: str) -> QToolButton:
-        made = button(self, "", tip)
+        made = button(self._contents, "", tip)
         made.setIconSize(QSize(14, 14))
         made.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         made.setAccessibleName(name)
