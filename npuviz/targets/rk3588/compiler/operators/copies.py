@@ -262,7 +262,8 @@ def _cut(
     scales = layer.inputs[0].quantisation, stored.quantisation
     channels = taken.channels
     if taken.counts != cube_shape(target.shape):
-        raise CannotLower(f"a part of {source.shape} that is stored as {target.shape}")
+        _cut_and_copy(b, layer, (source, target), taken, scales)
+        return
     if is_by_atoms(source, channels, channels.first + channels.count):
         move(b, layer, (source, target), (taken, whole(target)), rescaling(*scales) or Stages())
         return
@@ -274,6 +275,24 @@ def _cut(
         b.begin_layer()
         source = part
     select(b, layer, (source, target), numbers, scales)
+
+
+def _cut_and_copy(
+    b: Builder,
+    layer: Layer,
+    ends: tuple[Buffer, Buffer],
+    taken: Window,
+    scales: tuple[Quantisation | None, Quantisation | None],
+) -> None:
+    """Moves a part of a cube to one that lies in another way, as rows do where an axis is gone."""
+    source, target = ends
+    channels = taken.channels
+    if not is_by_atoms(source, channels, channels.first + channels.count):
+        raise CannotLower(f"channels {channels} of {source.shape} that are stored as {target.shape}")
+    part = b.scratch(f"{layer.head.name} part", taken.counts, source.dtype)
+    move(b, layer, (source, part), (taken, whole(part)), rescaling(*scales) or Stages())
+    b.begin_layer()
+    emit_copy(b, layer.head.id, plan_copy(b.spec, part, target))
 
 
 def _cut_rows(

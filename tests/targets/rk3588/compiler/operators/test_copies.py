@@ -241,3 +241,15 @@ def test_parts_of_tensors_that_lie_as_rows(tmp_path: Path, axis: int, channels: 
     last = channels if axis < 2 else 3 * channels - 2
     model.add("Relu", model.add("MatMul", cut, model.weight(last, 3)))
     on_npu(model.save(tmp_path), SLOW_HOST)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 128), (3, 24, 40), (2, 12, 9)])
+@pytest.mark.parametrize("axis", [0, 2])
+def test_an_axis_that_is_gone_makes_rows_of_a_sequence(
+    tmp_path: Path, shape: tuple[int, ...], axis: int
+) -> None:
+    """As states of networks that also convolve are taken apart."""
+    model = Model(*shape)
+    x = model.conv("x", shape[1], shape[1], 1)
+    model.add("Relu", model.add("Gather", x, model.constant(np.array(1)), axis=axis))
+    on_npu(model.save(tmp_path), SLOW_HOST)
