@@ -32,6 +32,7 @@ from npuviz.targets.rk3588.compiler.operators.move_chains import chain_of_moves
 from npuviz.targets.rk3588.compiler.partition.matrices import matrix_fits
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
+from npuviz.targets.rk3588.compiler.variances import variances_by_difference
 from npuviz.targets.rk3588.spec import RknnSpec
 
 _REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin")
@@ -132,6 +133,7 @@ class Planner:
         self._consumers = graph.consumers()
         self._left: set[int] = set()
         self._normalisations = Normalisations(graph, kept)
+        self._variances = variances_by_difference(graph)
         self._chains = PointwiseChains(graph, self.quantised, lambda node: node.id not in kept)
         self.matrices: dict[int, Any] = {}
 
@@ -174,6 +176,11 @@ class Planner:
             return HostReason(
                 "what it takes off is a maximum or mean of the same tensor: fp16 loses the rest"
             )
+        if node.id in self._variances:
+            return HostReason(
+                "it is part of a variance that is the difference of two means: fp16 loses what is left",
+                change="the mean of squares of what the mean is taken off",
+            )
         if hangs_on_digits(self.graph, self._consumers, node):
             return HostReason("a rounded number or a choice hangs on it, which fp16 or a NaN turns over")
         if self._activations(node):
@@ -202,7 +209,8 @@ class Planner:
         if normal is not None and not self.is_constant(normal.source):
             ends = Stored(normal.source), Stored(normal.output)
             return Layer(node, normal.nodes, ends[:1], ends[1], normalisation=normal)
-        if self._cancels(node) or hangs_on_digits(self.graph, self._consumers, node):
+        is_exact = node.id in self._variances or self._cancels(node)
+        if is_exact or hangs_on_digits(self.graph, self._consumers, node):
             return alone
         if node.op_type in CONVERSIONS:
             return self._conversion(node) or alone

@@ -1,25 +1,31 @@
-"""Find normalisations over the last axis: one operator, or the sums, squares and roots of exporters."""
+"""Find normalisations over the last axis or of channels: an operator, or the sums and roots of exporters."""
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
+from npuviz.targets.rk3588.compiler.differences import (
+    Difference,
+    axis_of,
+    is_along,
+    number_of,
+    square_of,
+)
 
 OPERATORS = ("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 
 
 @dataclass(frozen=True, slots=True)
 class Normalisation:
-    """y = (x - mean) / sqrt(mean of squares + epsilon) * scale + bias along the last axis.
+    """y = (x - mean) / sqrt(mean of squares + epsilon) * scale + bias along the last axis, or another.
 
     nodes    ids, in their order
     source, output  tensors x and y
     centres  whether the mean is subtracted
     scale, bias  constant tensors, -1 where there is none
+    axis     of x, -1 for the last
     """
 
     nodes: tuple[int, ...]
@@ -29,6 +35,7 @@ class Normalisation:
     centres: bool
     scale: int = -1
     bias: int = -1
+    axis: int = -1
 
 
 class Normalisations:
@@ -38,10 +45,13 @@ class Normalisations:
         self._graph = graph
         self._kept = frozenset(kept)
         self._consumers = graph.consumers()
+        self._by_difference = self._differences()
 
     def from_node(self, node: Node) -> Normalisation | None:
         """Return the normalisation that begins with a node, None if there is none."""
-        if node.op_type in OPERATORS:
+        if node.id in self._by_difference:
+            found = self._by_difference[node.id]
+        elif node.op_type in OPERATORS:
             found = self._operator(node)
         elif node.op_type == "ReduceMean":
             found = self._centred(node)
@@ -52,6 +62,24 @@ class Normalisations:
             return None
         kinds = {self._graph.tensors[tensor].dtype for tensor in (found.source, found.output)}
         return found if kinds <= {"float32", "float16"} else None
+
+    def _differences(self) -> dict[int, Normalisation]:
+        """Those whose variance is a difference, by the first of their nodes."""
+        found: dict[int, Normalisation] = {}
+        for node in self._graph.nodes:
+            axis = axis_of(self._graph, node) if node.op_type in ("ReduceMean", "ReduceSum") else -1
+            rank = len(self._graph.tensors[node.inputs[0]].shape) if axis >= 0 else 0
+            if axis < 0 or not (axis == rank - 1 or (axis == 1 and rank > 2)):
+                continue
+            made = Difference(self._graph, self._consumers, node, axis).found()
+            if made is not None:
+                found[min(made.nodes)] = self._scaled(
+                    Normalisation(
+                        made.nodes, made.source, made.output, made.epsilon, centres=True,
+                        scale=made.factor, axis=-1 if axis == rank - 1 else axis,
+                    )
+                )  # fmt: skip
+        return found
 
     def _operator(self, node: Node) -> Normalisation | None:
         shape = self._graph.tensors[node.inputs[0]].shape
@@ -134,34 +162,23 @@ class Normalisations:
         """Extend a normalisation by the product and the sum after it, if each has one constant per
         channel."""
         nodes, output = list(found.nodes), found.output
-        constants = {"Mul": -1, "Add": -1}
-        size = self._graph.tensors[output].shape[-1]
-        for operator in constants:
+        constants = {"Mul": found.scale, "Add": -1}
+        for operator in [each for each, tensor in constants.items() if tensor < 0]:
             node = self._only_reader(output, operator)
             others = [each for each in node.inputs if each != output] if node is not None else []
-            if node is None or len(others) != 1 or not self._is_vector(others[0], size):
+            if node is None or len(others) != 1 or not self._is_channels(others[0], found):
                 continue
             constants[operator] = others[0]
             nodes.append(node.id)
             output = node.outputs[0]
-        return Normalisation(
-            tuple(nodes),
-            found.source,
-            output,
-            found.epsilon,
-            found.centres,
-            constants["Mul"],
-            constants["Add"],
-        )
+        scale, bias = constants["Mul"], constants["Add"]
+        return replace(found, nodes=tuple(nodes), output=output, scale=scale, bias=bias)
 
     # --- what operators are --------------------------------------------------------------------------
 
     def _squared(self, node: Node) -> int:
         """Return the tensor that a node squares, -1 if it does not."""
-        if node.op_type == "Mul" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]:
-            return node.inputs[0]
-        is_square = node.op_type == "Pow" and self._number(node.inputs[1]) == 2
-        return node.inputs[0] if is_square else -1
+        return square_of(self._graph, node)
 
     def _is_mean(self, node: Node) -> bool:
         """Return whether a node takes the mean along the last axis and keeps that axis."""
@@ -176,8 +193,17 @@ class Normalisations:
         return node if op_type in ("", node.op_type) else None
 
     def _number(self, tensor: int) -> float | None:
+        return number_of(self._graph, tensor)
+
+    def _is_channels(self, tensor: int, found: Normalisation) -> bool:
+        """Whether a tensor is one constant for all channels, or one for each."""
+        shape = self._graph.tensors[found.source].shape
+        if found.axis < 0:
+            return self._is_vector(tensor, shape[-1])
         values = self._graph.constants.get(tensor)
-        return float(np.reshape(values, -1)[0]) if values is not None and np.size(values) == 1 else None
+        if values is None or values.dtype.kind != "f":
+            return False
+        return math.prod(values.shape) == 1 or is_along(values.shape, shape, found.axis)
 
     def _is_vector(self, tensor: int, size: int) -> bool:
         """Return whether a tensor is one constant for all channels, or one for each."""

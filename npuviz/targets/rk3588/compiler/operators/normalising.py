@@ -32,8 +32,10 @@ def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
     """Lower LayerNormalization and RMS normalisation of rows, as one operator or several."""
     found = layer.normalisation
     assert found is not None
-    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
-    if len(source.shape) != 2 or source.shape != target.shape:
+    source, target = (
+        _rows(cube_of(b, layer, stored), found.axis) for stored in (layer.inputs[0], layer.output)
+    )
+    if source.shape != target.shape:
         raise CannotLower("a normalisation of what does not lie as rows of channels", str(source.shape))
     channels = source.shape[1]
     scale, bias = (
@@ -52,6 +54,16 @@ def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
         b.begin_layer()
         held = b.constant(f"{_name(layer)} bias", filled_up(bias.astype(np.float32)), "bias")
         emit(b, layer, scaled, target, None, lambda _: Stages(sum_address=held.address))
+
+
+def _rows(cube: Buffer, axis: int) -> Buffer:
+    """A cube as rows of channels, the axis that is normalised. Raises CannotLower where it lies otherwise."""
+    if (len(cube.shape) == 2) != (axis < 0):
+        raise CannotLower("a normalisation of what does not lie as rows of channels", str(cube.shape))
+    images, channels, height, width = cube_shape(cube.shape)
+    if images > 1:
+        raise CannotLower("a normalisation of the channels of several images", str(cube.shape))
+    return replace(cube, shape=(height * width, channels))
 
 
 def _name(layer: Layer) -> str:
