@@ -32,7 +32,7 @@ from npuviz.targets.rk3588.compiler.operators.move_chains import chain_of_moves
 from npuviz.targets.rk3588.compiler.partition.matrices import matrix_fits
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
-from npuviz.targets.rk3588.compiler.variances import variances_by_difference
+from npuviz.targets.rk3588.compiler.variances import CANCELS, VARIANCE, variances_by_difference
 from npuviz.targets.rk3588.spec import RknnSpec
 
 _REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin")
@@ -173,14 +173,7 @@ class Planner:
         if self._is_empty(node):
             return HostReason("it has a tensor without elements")
         if self._cancels(node):
-            return HostReason(
-                "what it takes off is a maximum or mean of the same tensor: fp16 loses the rest"
-            )
-        if node.id in self._variances:
-            return HostReason(
-                "it is part of a variance that is the difference of two means: fp16 loses what is left",
-                change="the mean of squares of what the mean is taken off",
-            )
+            return VARIANCE if node.id in self._variances else CANCELS
         if hangs_on_digits(self.graph, self._consumers, node):
             return HostReason("a rounded number or a choice hangs on it, which fp16 or a NaN turns over")
         if self._activations(node):
@@ -209,8 +202,7 @@ class Planner:
         if normal is not None and not self.is_constant(normal.source):
             ends = Stored(normal.source), Stored(normal.output)
             return Layer(node, normal.nodes, ends[:1], ends[1], normalisation=normal)
-        is_exact = node.id in self._variances or self._cancels(node)
-        if is_exact or hangs_on_digits(self.graph, self._consumers, node):
+        if self._cancels(node) or hangs_on_digits(self.graph, self._consumers, node):
             return alone
         if node.op_type in CONVERSIONS:
             return self._conversion(node) or alone
@@ -233,7 +225,9 @@ class Planner:
     def _cancels(self, node: Node) -> bool:
         """Return whether fp16 would lose what is left: a Sub takes a reduction off its own tensor, made by
         the Host. Leading digits cancel, and fp16 has rounded away those after them. The reduction, which
-        would have the tensor stored as fp16, stays on the Host, too, and so does a Softmax."""
+        would have the tensor stored as fp16, stays on the Host, too, and so do a Softmax and such a variance."""
+        if node.id in self._variances:
+            return True
         if node.op_type in ("Softmax", "LogSoftmax"):
             return self._is_exact(node.inputs[0])
         if node.op_type in _REDUCTIONS:

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from npuviz.program.graph import Graph, Node
+from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
+
+CANCELS = HostReason("what it takes off is a maximum or mean of the same tensor: fp16 loses the rest")
+VARIANCE = HostReason(
+    "it is part of a variance that is the difference of two means: fp16 loses what is left",
+    change="the mean of squares of what the mean is taken off",
+)
 
 _SUMS = ("ReduceMean", "ReduceSum", "GlobalAveragePool")
 _SAME_NUMBERS = (*(view for view in VIEWS if view != "Cast"), "Expand", "Tile")
