@@ -64,7 +64,8 @@ class RknnSpec:
                   further operator that it calls before the NPU works again (in a Loop: each turn), operations
                   and bytes of one core, its last cache, beyond which weights of recurrent operators come from
                   memory at every step, and bytes of the NPU's layouts converted
-    partition     "least-time": operators that both can run go where the whole takes least; "most-npu": to NPU
+    partition     "least-time": operators that both can run go where the whole takes least; "spare-host": also,
+                  but of partitions that take about as long, the one with least on the Host; "most-npu": to NPU
     submit        "chain": one driver start for all tasks that need no host in between; "layer": one per layer
     latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
     """
@@ -100,7 +101,7 @@ class RknnSpec:
     host_processor: str = "Cortex-A76 at 2.4 GHz"
     cores: Annotated[int, Ge(1), Le(3)] = 1
     dtype: Literal["int8", "fp16"] = "int8"
-    partition: Literal["least-time", "most-npu"] = "least-time"
+    partition: Literal["spare-host", "least-time", "most-npu"] = "spare-host"
     submit: Literal["chain", "layer"] = "chain"
     keep_fp32: str = ""
     latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)

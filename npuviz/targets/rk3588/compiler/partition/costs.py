@@ -12,7 +12,13 @@ from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.host_calls import conversion_cycles
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
-from npuviz.targets.rk3588.compiler.partition.sides import Choice, Exchange, Question, best_sides
+from npuviz.targets.rk3588.compiler.partition.sides import (
+    Choice,
+    Exchange,
+    Question,
+    best_sides,
+    fewest_on_host,
+)
 from npuviz.targets.rk3588.compiler.schedule import Dependencies, turns_of
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.task.host_cost import change_cycles, is_free, processor_of
@@ -74,7 +80,7 @@ def weigh(
         change_cycles(spec),
         turns_of(Dependencies(graph, layers)),
     )
-    sides = best_sides(question)
+    sides = (best_sides if spec.partition == "least-time" else fewest_on_host)(question)
     return {
         layers[place].head.id: _reason(choices[place], spec)
         for place in sorted(sides)

@@ -10,11 +10,18 @@ compiled for the NPU, and the loss is less than a call.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from npuviz.targets.rk3588.compiler.partition.minimum_cut import ENDLESS, Network
 
+ALIKE = 0.069
+"""Of a run's time, by which partitions may differ that count as alike: as much as modelled times of layers
+differ from measured ones in the mean. Ref: docs/rk3588.md (31 published convolutions)."""
+MUCH_ON_HOST = 0.1
+"""Of a run's time. This compiler's choice."""
+_WEIGHTS = (1.25, 1.5, 2.0, 3.0, 5.0)
+"""How many times as much the Host's cycles count, to find partitions with fewer of them."""
 MOST_ROUNDS = 8
 """Most rounds of order and cut; each is better than the last, and most graphs need two."""
 
@@ -60,9 +67,24 @@ class Question:
 
     def cycles(self, on_host: frozenset[int]) -> int:
         """Return the time of a partition, in its own order."""
+        return self._on_npu(on_host) + self.host_cycles(on_host)
+
+    def with_dearer_host(self, weight: float) -> "Question":
+        """Return the same question with a Host that takes longer for its layers."""
+        choices = [
+            choice if choice.host is None else replace(choice, host=int(choice.host * weight))
+            for choice in self.choices
+        ]
+        return replace(self, choices=choices)
+
+    def _on_npu(self, on_host: frozenset[int]) -> int:
+        return sum(choice.npu or 0 for place, choice in enumerate(self.choices) if place not in on_host)
+
+    def host_cycles(self, on_host: frozenset[int]) -> int:
+        """Return how many of them are the Host's: its layers, conversions and calls."""
         found = 0
-        for place, choice in enumerate(self.choices):
-            taken = choice.host if place in on_host else choice.npu
+        for place in on_host:
+            taken = self.choices[place].host
             assert taken is not None
             found += taken
         for exchange in self.exchanges:
@@ -94,6 +116,23 @@ def best_sides(question: Question) -> frozenset[int]:
         frozenset(place for place, choice in choices if choice.host is not None),
     )  # fmt: skip
     return min((_improved(question, begin) for begin in dict.fromkeys(begins)), key=question.cycles)
+
+
+def fewest_on_host(question: Question) -> frozenset[int]:
+    """As `best_sides`, but of partitions that take about as long the one with least on the Host, where that
+    has much to do: it has other work, and the NPU is what a model is compiled for."""
+    best = best_sides(question)
+    most = question.cycles(best) * (1 + ALIKE)
+    found = best
+    for weight in _WEIGHTS:
+        if question.host_cycles(found) <= MUCH_ON_HOST * question.cycles(found):
+            break
+        tried = best_sides(question.with_dearer_host(weight))
+        if question.cycles(tried) > most:
+            break
+        if question.host_cycles(tried) < question.host_cycles(found):
+            found = tried
+    return found
 
 
 def _improved(question: Question, on_host: frozenset[int]) -> frozenset[int]:

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from npuviz.targets.rk3588.compiler.partition.minimum_cut import Network
-from npuviz.targets.rk3588.compiler.partition.sides import Choice, Exchange, Question, best_sides
+from npuviz.targets.rk3588.compiler.partition.sides import (
+    Choice,
+    Exchange,
+    Question,
+    best_sides,
+    fewest_on_host,
+)
 
 
 def subsets(places: list[int]) -> list[frozenset[int]]:
@@ -84,3 +90,28 @@ def test_a_conversion_is_paid_once() -> None:
 
 def test_what_takes_as_long_on_both_sides_is_the_npus() -> None:
     assert best_sides(question_of([Choice(5, 5)], [], 0)) == frozenset()
+
+
+def test_of_partitions_that_take_about_as_long_the_host_has_least_to_do() -> None:
+    """Three layers that the NPU has, and one that takes long: two are near ties, one is not."""
+    product, near, far = Choice(1000, None), Choice(130, 100), Choice(900, 200)
+    together = question_of([product, near, product, far, product, near], [], 10)
+    assert best_sides(together) == {1, 3, 5}
+    assert fewest_on_host(together) == {3}
+    little = question_of([product, product, near, product, product], [], 10)
+    assert fewest_on_host(little) == best_sides(little) == {2}  # a Host that has little to do
+    alone = question_of([product, far, product], [], 10)
+    assert fewest_on_host(alone) == best_sides(alone) == {1}  # nothing takes about as long
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_leaves_the_host_alone_costs_little(seed: int) -> None:
+    numbers = np.random.default_rng(seed)
+    choices = [
+        Choice(int(npu), int(host) if place % 4 else None)
+        for place, (npu, host) in enumerate(numbers.integers(20, 60, (9, 2)))
+    ]
+    question = question_of(choices, [], 5)
+    best, found = best_sides(question), fewest_on_host(question)
+    assert question.cycles(found) <= 1.069 * question.cycles(best)
+    assert question.host_cycles(found) <= question.host_cycles(best)
