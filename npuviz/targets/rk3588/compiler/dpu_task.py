@@ -222,7 +222,7 @@ def move_words(move: Move, stages: Stages) -> list[Word]:
     fields."""
     channels, rows, width = move.size
     taken, given = (_PRECISIONS[dtype] for dtype in move.dtypes)
-    row = move.source.row or width
+    row = (move.source.row or width) if rows > 1 else width
     bypass = {"relu_bypass": 1, "mul_bypass": 1, "alu_bypass": 1, "bypass": 1}
     words = [
         dpu_word("S_POINTER", pointer_mode=1, executer_ping_pong=1, pointer_ping_pong=1),

@@ -1,6 +1,6 @@
 """Move parts of cubes to parts of cubes: by DPU tasks that keep atoms whole, and across channels by CORE."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -89,7 +89,8 @@ def move(
     express.
     """
     _, *sizes = windows[0].counts
-    for channels, rows, columns in product(*(list(chunks(0, size, MAX_SIDE)) for size in sizes)):
+    far = max(_row(end) * window.rows.step for end, window in zip(ends, windows, strict=True))
+    for channels, rows, columns in _chunks_of(sizes[0], sizes[1], sizes[2], far):
         taken, given = (
             Window(
                 window.images,
@@ -100,6 +101,19 @@ def move(
             for window in windows
         )
         _move_part(b, layer, ends, (taken, given), stages.from_channel(channels[0]))
+
+
+def _chunks_of(
+    channels: int, rows: int, columns: int, far: int
+) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
+    """What single tasks move: channels, rows and columns from one to before another.
+
+    far  columns from row to row, of which those that are left out have a field, too
+    """
+    for channel, column in product(chunks(0, channels, MAX_SIDE), chunks(0, columns, MAX_SIDE)):
+        left_out = far - (column[1] - column[0])
+        for row in chunks(0, rows, MAX_SIDE if left_out < MAX_SIDE else 1):
+            yield channel, row, column
 
 
 def _move_part(

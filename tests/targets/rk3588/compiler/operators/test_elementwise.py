@@ -8,7 +8,7 @@ import pytest
 from onnxruntime.quantization import QuantType
 
 from tests.sweeps import quick
-from tests.targets.rk3588.compiler.models import Model, checked, on_npu
+from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_npu
 
 BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
 
@@ -49,6 +49,19 @@ def test_slices_that_are_larger_than_the_fields_of_a_task(tmp_path: Path, axis: 
         "Relu", model.add("Slice", model.add("Relu", "x"), begin, end, model.constant(np.array([axis])))
     )
     on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 16000), (1, 8, 3, 17000)])
+@pytest.mark.parametrize("begin", [0, 1])
+def test_rows_that_are_longer_than_what_is_left_out_of_a_task(
+    tmp_path: Path, shape: tuple[int, ...], begin: int
+) -> None:
+    """What lies between rows has fields as wide as those of rows."""
+    model = Model(*shape)
+    x = model.conv("x", 1, 1, 1) if len(shape) == 3 else model.add("Abs", "x")
+    given = [model.constant(np.array([each])) for each in (begin, shape[-1] - 1 + begin, len(shape) - 1)]
+    model.add("Relu", model.add("Slice", x, *given))
+    on_npu(model.save(tmp_path), SLOW_HOST)
 
 
 @pytest.mark.parametrize("operator", ["Sub", "Max", "Min", "Sum"])
