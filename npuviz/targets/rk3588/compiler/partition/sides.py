@@ -120,7 +120,7 @@ def best_sides(question: Question) -> frozenset[int]:
 
 def fewest_on_host(question: Question) -> frozenset[int]:
     """As `best_sides`, but of partitions that take about as long the one with least on the Host, where that
-    has much to do: it has other work, and the NPU is what a model is compiled for."""
+    has much to do and is spared more time than the run takes longer: it has other work."""
     best = best_sides(question)
     most = question.cycles(best) * (1 + ALIKE)
     found = best
@@ -130,7 +130,10 @@ def fewest_on_host(question: Question) -> frozenset[int]:
         tried = best_sides(question.with_dearer_host(weight))
         if question.cycles(tried) > most:
             break
-        if question.host_cycles(tried) < question.host_cycles(found):
+        spared = question.host_cycles(best) - question.host_cycles(tried)
+        if spared > question.cycles(tried) - question.cycles(best) and (
+            question.host_cycles(tried) < question.host_cycles(found)
+        ):
             found = tried
     return found
 
