@@ -332,7 +332,7 @@ class Planner:
 
     def _quantised(self, node: Node, operands: list[int]) -> Layer | None:
         """Return the operator as an int8 layer, if its activations and its result are int8; else None."""
-        if node.op_type in PRODUCTS and len(operands) > 1:
+        if node.op_type in RECURRENT or (node.op_type in PRODUCTS and len(operands) > 1):
             return None
         inputs: list[Stored] = []
         for tensor in operands:

@@ -92,6 +92,19 @@ def test_missing_outputs(tmp_path: Path, wanted: list[str]) -> None:
     on_npu(model.save(tmp_path), {**MOST, **SLOW_HOST})
 
 
+def test_the_last_state_alone_of_an_input_in_8_bits(tmp_path: Path) -> None:
+    """Nobody asks for the states of all steps, and the input stands for integers."""
+    model = Model(3, 2, 10)
+    scale, zero = model.constant(np.float32(0.02)), model.constant(np.int8(3))
+    stored = model.add("QuantizeLinear", "x", scale, zero)
+    weights = [model.weight(1, 80, size, scale=0.3) for size in (10, 20)]
+    model.add("LSTM", model.add("DequantizeLinear", stored, scale, zero), *weights, hidden_size=20)
+    del model.nodes[-1].output[:]
+    model.nodes[-1].output.extend(["", "last"])
+    model.add("Relu", "last")
+    assert checked(model.save(tmp_path)).result.is_passed
+
+
 def test_between_convolutions(tmp_path: Path) -> None:
     """A sequence is turned into rows before the steps, and back."""
     model = Model(2, 6, 9)
