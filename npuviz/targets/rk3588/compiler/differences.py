@@ -1,4 +1,4 @@
-"""Finds normalisations whose variance is the mean of squares less the square of the mean, as some exporters
+"""Find normalisations whose variance is the mean of squares less the square of the mean, as some exporters
 write them out: with sums and factors for means, and changes of shape in between."""
 
 import math
@@ -31,7 +31,7 @@ class WrittenOut:
 
 
 def axis_of(graph: Graph, node: Node) -> int:
-    """The only axis of a reduction, -1 where that is not known, or where there are several."""
+    """Return the only axis of a reduction, -1 where that is not known, or where there are several."""
     rank = len(graph.tensors[node.inputs[0]].shape)
     axes = node.attributes.get("axes")
     if axes is None and len(node.inputs) > 1:
@@ -41,19 +41,19 @@ def axis_of(graph: Graph, node: Node) -> int:
 
 
 def is_along(shape: Sequence[int], like: Sequence[int], axis: int) -> bool:
-    """Whether a constant's shape is one value for each index of an axis."""
+    """Return whether a constant's shape is one value for each index of an axis."""
     padded = (*[1] * (len(like) - len(shape)), *shape)
     return padded == tuple(size if place == axis else 1 for place, size in enumerate(like))
 
 
 def number_of(graph: Graph, tensor: int) -> float | None:
-    """The value of a constant of one element."""
+    """Return the value of a constant of one element, None for anything else."""
     values = graph.constants.get(tensor)
     return float(np.reshape(values, -1)[0]) if values is not None and np.size(values) == 1 else None
 
 
 def square_of(graph: Graph, node: Node) -> int:
-    """The tensor that a node squares, -1 where it does not."""
+    """Return the tensor that a node squares, -1 if it does not."""
     if node.op_type == "Mul" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]:
         return node.inputs[0]
     is_square = node.op_type == "Pow" and number_of(graph, node.inputs[1]) == 2
@@ -61,7 +61,7 @@ def square_of(graph: Graph, node: Node) -> int:
 
 
 class Difference:
-    """Looks for one. reduction  of x; axis  along which"""
+    """Look for one. reduction  of x; axis  along which"""
 
     def __init__(
         self, graph: Graph, consumers: Mapping[int, Sequence[int]], reduction: Node, axis: int
@@ -75,7 +75,7 @@ class Difference:
         self._kept = tuple(1 if place == axis else size for place, size in enumerate(self._shape))
 
     def found(self) -> WrittenOut | None:
-        """The normalisation, None where it is something else."""
+        """Return the normalisation, None if the nodes are something else."""
         mean = self._mean(self._reduction)
         squares = self._mean_of_squares()
         if mean is None or squares is None:
@@ -102,7 +102,7 @@ class Difference:
     # --- its parts -------------------------------------------------------------------------------------
 
     def _mean(self, node: Node) -> Found | None:
-        """A mean along the axis: ReduceMean, or ReduceSum and a factor."""
+        """Follow a mean along the axis: ReduceMean, or ReduceSum and a factor."""
         if node.op_type not in ("ReduceMean", "ReduceSum") or axis_of(self._graph, node) != self._axis:
             return None
         if node.op_type == "ReduceMean":
@@ -134,7 +134,7 @@ class Difference:
         return None
 
     def _rest(self, variance: int, centred: int) -> tuple[list[int], float, int] | None:
-        """From the variance on: not less than 0, epsilon, the inverse root, its factors, the product."""
+        """Follow what comes after the variance: a limit of 0, epsilon, the inverse root, factors, the product."""
         nodes: list[int] = []
         limited = self._reach(variance, lambda node, _: self._is_limit(node))
         if limited is not None:
@@ -160,7 +160,7 @@ class Difference:
         return None if last is None else ([*nodes, *last[0]], epsilon, factor)
 
     def _is_limit(self, node: Node) -> bool:
-        """Whether a node only keeps what it reads from being less than 0."""
+        """Return whether a node only keeps what it reads from being less than 0."""
         if node.op_type == "Relu":
             return True
         return node.op_type == "Max" and any(number_of(self._graph, each) == 0 for each in node.inputs)
@@ -171,7 +171,7 @@ class Difference:
         return node.op_type == "Reciprocal" or is_of_one
 
     def _factor(self, node: Node, tensor: int) -> int:
-        """The constant of one value a channel that a product has beside a tensor, -1 where it has none."""
+        """Return the constant of one value a channel in a product with a tensor, -1 where there is none."""
         if tensor >= 0 and not self._is_spread(tensor):
             return -1
         others = [each for each in node.inputs if each in self._graph.constants]
@@ -181,14 +181,14 @@ class Difference:
         return others[0] if is_one else -1
 
     def _ends(self, node: Node, tensor: int, centred: int) -> bool:
-        """Whether a node is the product, or the quotient, of what is centred and a tensor."""
+        """Return whether a node is the product, or the quotient, of what is centred and a tensor."""
         wanted = ((centred, tensor),) if node.op_type == "Div" else ((centred, tensor), (tensor, centred))
         return node.inputs in wanted and self._is_spread(tensor)
 
     # --- ways through the graph ------------------------------------------------------------------------
 
     def _reach(self, tensor: int, accept: Callable[[Node, int], bool], op_type: str = "") -> Found | None:
-        """The first reader that is accepted, also behind changes of shape: the nodes up to it, its result."""
+        """Return the nodes up to the first reader that is accepted, also behind changes of shape, and its result."""
         waiting: list[tuple[int, list[int]]] = [(tensor, [])]
         while waiting:
             here, way = waiting.pop(0)
@@ -201,7 +201,7 @@ class Difference:
         return None
 
     def _only_reshapes(self, node: Node, tensor: int) -> bool:
-        """Whether a node gives the numbers of all means in another shape, or spreads them along the axis."""
+        """Return whether a node gives the numbers of all means in another shape, or spreads them along the axis."""
         if node.op_type not in _SAME_NUMBERS or node.inputs[0] != tensor:
             return False
         if node.op_type == "Expand":
@@ -209,7 +209,7 @@ class Difference:
         return self._graph.tensors[tensor].num_elements == math.prod(self._kept)
 
     def _is_spread(self, tensor: int) -> bool:
-        """Whether what a tensor holds of each mean meets x along the axis."""
+        """Return whether what a tensor holds of each mean meets x along the axis."""
         return self._padded(tensor) in (self._kept, self._shape)
 
     def _padded(self, tensor: int) -> tuple[int, ...]:
@@ -217,13 +217,13 @@ class Difference:
         return (*[1] * (len(self._shape) - len(shape)), *shape)
 
     def _number_beside(self, node: Node, tensor: int) -> float:
-        """The single number that a node has beside a tensor (-1: any), not a number where it has none."""
+        """Return the single number that a node has beside a tensor (-1: any), not a number where it has none."""
         numbers = [number_of(self._graph, each) for each in node.inputs if each != tensor]
         found = [number for number in numbers if number is not None]
         return found[0] if len(found) == 1 else math.nan
 
     def _is_closed(self, nodes: Sequence[int]) -> bool:
-        """Whether nobody else reads what nodes make, but for the last."""
+        """Return whether nobody else reads what nodes make, but for the last."""
         inside = set(nodes)
         made = [tensor for node in nodes[:-1] for tensor in self._graph.nodes[node].outputs]
         return all(

@@ -106,7 +106,7 @@ def move(
 def _chunks_of(
     channels: int, rows: int, columns: int, far: int
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int], tuple[int, int]]]:
-    """What single tasks move: channels, rows and columns from one to before another.
+    """Yield what single tasks move: channels, rows and columns from one to before another.
 
     far  columns from row to row, of which those that are left out have a field, too
     """

@@ -64,7 +64,7 @@ class Normalisations:
         return found if kinds <= {"float32", "float16"} else None
 
     def _differences(self) -> dict[int, Normalisation]:
-        """Those whose variance is a difference, by the first of their nodes."""
+        """Find those whose variance is a difference, by the first of their nodes."""
         found: dict[int, Normalisation] = {}
         for node in self._graph.nodes:
             axis = axis_of(self._graph, node) if node.op_type in ("ReduceMean", "ReduceSum") else -1
@@ -196,7 +196,7 @@ class Normalisations:
         return number_of(self._graph, tensor)
 
     def _is_channels(self, tensor: int, found: Normalisation) -> bool:
-        """Whether a tensor is one constant for all channels, or one for each."""
+        """Return whether a tensor is one constant for all channels, or one for each."""
         shape = self._graph.tensors[found.source].shape
         if found.axis < 0:
             return self._is_vector(tensor, shape[-1])

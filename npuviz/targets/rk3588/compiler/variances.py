@@ -19,7 +19,7 @@ _SAME_NUMBERS = (*(view for view in VIEWS if view != "Cast"), "Expand", "Tile")
 
 
 def variances_by_difference(graph: Graph) -> frozenset[int]:
-    """Nodes from the squares and the sum of a tensor on to the difference: where a mean is far from 0, its
+    """Return the nodes from the squares and the sum of a tensor on to the difference: where a mean is far from 0, its
     square and that of the tensor are nearly equal, and what they differ by is in digits that fp16 has not."""
     found: set[int] = set()
     for node in graph.nodes:
@@ -29,7 +29,7 @@ def variances_by_difference(graph: Graph) -> frozenset[int]:
 
 
 def _variance(graph: Graph, difference: Node) -> set[int]:
-    """Nodes of a variance that ends with a difference, none where it is something else."""
+    """Return the nodes of a variance that ends with a difference, none where it is something else."""
     whole, part = (_Way(graph, tensor) for tensor in difference.inputs)
     squared = part.squared()
     if squared < 0:
@@ -46,7 +46,7 @@ def _variance(graph: Graph, difference: Node) -> set[int]:
 
 
 class _Way:
-    """Goes back from a tensor; nodes are those passed."""
+    """A way back from a tensor; nodes are those passed."""
 
     def __init__(self, graph: Graph, tensor: int) -> None:
         self._graph = graph
@@ -54,7 +54,7 @@ class _Way:
         self.nodes: list[int] = []
 
     def squared(self) -> int:
-        """The tensor whose square this is, -1 if it is none."""
+        """Return the tensor whose square this is, -1 if it is none."""
         for node in self._producers():
             if node.op_type == "Mul" and len(set(node.inputs)) == 1:
                 return node.inputs[0]
@@ -63,7 +63,7 @@ class _Way:
         return -1
 
     def reduced(self) -> int:
-        """The tensor of which this is a mean, or a sum with a factor; -1 if it is neither."""
+        """Return the tensor of which this is a mean, or a sum with a factor; -1 if it is neither."""
         for node in self._producers():
             if node.op_type in _SUMS:
                 return node.inputs[0]
@@ -76,7 +76,7 @@ class _Way:
         return -1
 
     def _producers(self) -> Iterator[Node]:
-        """Operators before the tensor, without those that only give it another shape."""
+        """Yield the operators before the tensor, without those that only give it another shape."""
         while self._tensor >= 0 and self._graph.tensors[self._tensor].producer >= 0:
             node = self._graph.nodes[self._graph.tensors[self._tensor].producer]
             self.nodes.append(node.id)

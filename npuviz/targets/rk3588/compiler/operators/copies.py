@@ -284,7 +284,7 @@ def _cut_and_copy(
     taken: Window,
     scales: tuple[Quantisation | None, Quantisation | None],
 ) -> None:
-    """Moves a part of a cube to one that lies in another way, as rows do where an axis is gone."""
+    """Move a part of a cube to one that lies in another way, as rows do where an axis is gone."""
     source, target = ends
     channels = taken.channels
     if not is_by_atoms(source, channels, channels.first + channels.count):
