@@ -64,8 +64,9 @@ class RknnSpec:
                   further operator that it calls before the NPU works again (in a Loop: each turn), operations
                   and bytes of one core, its last cache, beyond which weights of recurrent operators come from
                   memory at every step, and bytes of the NPU's layouts converted
-    partition     "least-time": operators that both can run go where the whole takes least; "spare-host": also,
-                  but of partitions that take about as long, the one with least on the Host; "most-npu": to NPU
+    partition     "least-time": operators that both can run go where the whole takes least; "spare-host": so
+                  too, but of partitions that take about as long to the one with least on the Host;
+                  "most-npu": to the NPU
     submit        "chain": one driver start for all tasks that need no host in between; "layer": one per layer
     latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
     """

@@ -134,7 +134,7 @@ class Difference:
         return None
 
     def _rest(self, variance: int, centred: int) -> tuple[list[int], float, int] | None:
-        """Follow what comes after the variance: a limit of 0, epsilon, the inverse root, factors, the product."""
+        """Follow what comes after the variance: a limit, epsilon, the inverse root, factors, the product."""
         nodes: list[int] = []
         limited = self._reach(variance, lambda node, _: self._is_limit(node))
         if limited is not None:
@@ -188,7 +188,7 @@ class Difference:
     # --- ways through the graph ------------------------------------------------------------------------
 
     def _reach(self, tensor: int, accept: Callable[[Node, int], bool], op_type: str = "") -> Found | None:
-        """Return the nodes up to the first reader that is accepted, also behind changes of shape, and its result."""
+        """Return the nodes up to the first accepted reader, also behind changes of shape, and its result."""
         waiting: list[tuple[int, list[int]]] = [(tensor, [])]
         while waiting:
             here, way = waiting.pop(0)
@@ -201,7 +201,7 @@ class Difference:
         return None
 
     def _only_reshapes(self, node: Node, tensor: int) -> bool:
-        """Return whether a node gives the numbers of all means in another shape, or spreads them along the axis."""
+        """Return whether a node gives all means in another shape, or spreads them along the axis."""
         if node.op_type not in _SAME_NUMBERS or node.inputs[0] != tensor:
             return False
         if node.op_type == "Expand":
@@ -217,7 +217,7 @@ class Difference:
         return (*[1] * (len(self._shape) - len(shape)), *shape)
 
     def _number_beside(self, node: Node, tensor: int) -> float:
-        """Return the single number that a node has beside a tensor (-1: any), not a number where it has none."""
+        """Return the single number that a node has beside a tensor (-1: any), NaN if it has none."""
         numbers = [number_of(self._graph, each) for each in node.inputs if each != tensor]
         found = [number for number in numbers if number is not None]
         return found[0] if len(found) == 1 else math.nan

@@ -225,7 +225,7 @@ class Planner:
     def _cancels(self, node: Node) -> bool:
         """Return whether fp16 would lose what is left: a Sub takes a reduction off its own tensor, made by
         the Host. Leading digits cancel, and fp16 has rounded away those after them. The reduction, which
-        would have the tensor stored as fp16, stays on the Host, too, and so do a Softmax and such a variance."""
+        would have the tensor stored as fp16, stays there, too, and so do a Softmax and such a variance."""
         if node.id in self._variances:
             return True
         if node.op_type in ("Softmax", "LogSoftmax"):

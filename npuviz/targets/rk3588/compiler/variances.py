@@ -19,8 +19,11 @@ _SAME_NUMBERS = (*(view for view in VIEWS if view != "Cast"), "Expand", "Tile")
 
 
 def variances_by_difference(graph: Graph) -> frozenset[int]:
-    """Return the nodes from the squares and the sum of a tensor on to the difference: where a mean is far from 0, its
-    square and that of the tensor are nearly equal, and what they differ by is in digits that fp16 has not."""
+    """Return the nodes from the squares and the sum of a tensor on to the difference.
+
+    Where a mean is far from 0, its square and that of the tensor are nearly equal, and what they differ by is
+    in digits that fp16 has not.
+    """
     found: set[int] = set()
     for node in graph.nodes:
         if node.op_type == "Sub":

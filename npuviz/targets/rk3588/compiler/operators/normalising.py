@@ -57,7 +57,7 @@ def lower_normalisation(b: Builder, layer: Layer, planner: Planner) -> None:
 
 
 def _rows(cube: Buffer, axis: int) -> Buffer:
-    """Return a cube as rows of channels, the axis that is normalised. Raises CannotLower where it lies otherwise."""
+    """Return a cube as rows of channels, the normalised axis. Raises CannotLower if it lies otherwise."""
     if (len(cube.shape) == 2) != (axis < 0):
         raise CannotLower("a normalisation of what does not lie as rows of channels", str(cube.shape))
     images, channels, height, width = cube_shape(cube.shape)

@@ -121,7 +121,7 @@ def best_sides(question: Question) -> frozenset[int]:
 def fewest_on_host(question: Question) -> frozenset[int]:
     """Return what `best_sides` does, or a partition that takes about as long with less on the Host.
 
-    That is where the Host has much to do, and is spared more time than the run takes longer: it has other work.
+    That is where the Host has much to do and is spared more time than the run takes longer.
     """
     best = best_sides(question)
     most = question.cycles(best) * (1 + ALIKE)
