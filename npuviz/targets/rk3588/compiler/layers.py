@@ -15,7 +15,8 @@ from npuviz.targets.rk3588.compiler.activation_functions import activation_funct
 from npuviz.targets.rk3588.compiler.host_only import DYNAMIC_LSTM, dynamic_lstm_reason, hangs_on_digits
 from npuviz.targets.rk3588.compiler.lines import pads_by_moves
 from npuviz.targets.rk3588.compiler.lookup_table import Function
-from npuviz.targets.rk3588.compiler.normalisation import Normalisation, Normalisations
+from npuviz.targets.rk3588.compiler.normalisations.normalisation import Normalisation, Normalisations
+from npuviz.targets.rk3588.compiler.normalisations.variances import CANCELS, VARIANCE, variances_by_difference
 from npuviz.targets.rk3588.compiler.operator_kinds import (
     CONVERSIONS,
     DENSE,
@@ -32,7 +33,6 @@ from npuviz.targets.rk3588.compiler.operators.move_chains import chain_of_moves
 from npuviz.targets.rk3588.compiler.partition.matrices import matrix_fits
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
-from npuviz.targets.rk3588.compiler.variances import CANCELS, VARIANCE, variances_by_difference
 from npuviz.targets.rk3588.spec import RknnSpec
 
 _REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin")

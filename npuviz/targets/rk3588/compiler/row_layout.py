@@ -2,7 +2,7 @@
 pictures."""
 
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.rk3588.compiler.normalisation import OPERATORS as NORMALISATIONS
+from npuviz.targets.rk3588.compiler.normalisations.normalisation import OPERATORS as NORMALISATIONS
 from npuviz.targets.rk3588.compiler.operator_kinds import RECURRENT, VIEWS
 
 _MOVERS = (*VIEWS, "Transpose")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
-from npuviz.targets.rk3588.compiler.differences import (
+from npuviz.targets.rk3588.compiler.normalisations.differences import (
     Difference,
     axis_of,
     is_along,

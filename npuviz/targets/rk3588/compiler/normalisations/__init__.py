@@ -1,0 +1,1 @@
+"""Find normalisations and variances in a graph, however they are written out."""
