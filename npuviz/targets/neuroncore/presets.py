@@ -180,6 +180,13 @@ FIGURES: Mapping[str, Figure] = {
         "Assumed, from KDA on trn2: DMA bounds adamw in columns of 576 to 912, with two places latency would",
         "Assumed: as NC-v3",
     ),
+    "kernel_unrolled_places": _each(
+        (0, 0, 1, 1),
+        _V1_LIKE_V2,
+        "Assumed: no profile of trn1 has an unrolled loop",
+        "Assumed, from KDA on trn2: mamba's unrolled kernels take as long as three places make them take",
+        "Assumed: as NC-v3",
+    ),
     "kernel_turns": _each(
         (2, 2, 0, 0),
         _V1_LIKE_V2,

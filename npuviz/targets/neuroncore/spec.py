@@ -65,6 +65,7 @@ class NeuronSpec:
     limit          most bytes of a NEFF after decompression
     kernel_buffers copies in SBUF of a tile that a line of an NKI kernel makes in each iteration of a loop of
     independent iterations; 0: as many as fit
+    kernel_unrolled_places 1: tiles of unrolled loops (static_range) have no more copies; 0: as many as fit
     kernel_reorder 1: engines take instructions of such iterations as they become ready; 0: in kernel order
     kernel_turns_wait 1: an iteration of a sequential loop makes its tiles when the one before has ended
     kernel_hoist   1: loop-invariant values of a loop of generation 1 are computed in its first iteration only
@@ -135,6 +136,7 @@ class NeuronSpec:
     keep_fp32: str = ""
     limit: Bytes = 4 << 30
     kernel_buffers: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)
+    kernel_unrolled_places: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_reorder: Annotated[int, Ge(0), Le(1)] = field(default=1, repr=False)
     kernel_turns_wait: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_turns: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)

@@ -3,23 +3,27 @@
 The vendor's compiler keeps the loops of generation 1 and gives what their bodies make a few buffers where
 turns are independent (`affine_range`), so that a load goes into one while another is computed with: two on
 trn1, three from trn2 on; one where turns may depend on each other (`sequential_range`, and `range` in the
-kernel itself). Loops of `static_range` are unrolled: their tiles lie wherever there is room, as those of
-generation 2.
+kernel itself). Loops of `static_range` are unrolled: on trn1 their tiles lie wherever there is room, as those
+of generation 2; from trn2 on they take turns in as many places as those of `affine_range`.
 # Assumed: the number is not public. Profiles of trn1 (BENCH) show silu waiting for loads about as long as two
 # buffers make it wait, and both versions of rope as if the loads of a turn began when the turn before has
 # ended. Those of trn2 (KDA, a later compiler) do not show that: rope's first kernel takes 1.2 times what the
 # quickest of independent turns takes, and mamba's turns of 256 columns no longer than those of 512; adamw is
 # bound by DMA in columns of 576 to 912, whose turns are shorter than a DMA's latency: more than two buffers.
+# Both kernels of mamba that are unrolled (v2a, v4_s4unroll) take as long there as three places make them take
+# (1.62 and 1.49 ms, measured 1.67 and 1.43); as many as fit make it 2.13 and 1.55.
 # SDK226's performance guide advises to declare tiles inside of the body: they get several buffers.
 """
 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment
 from npuviz.targets.neuroncore.nki.record.tensors import SBUF, Site, Storage
+from npuviz.targets.neuroncore.spec import NeuronSpec
 
 GROUP_BYTES = 2048
 """Bytes of a partition up to which the tiles of successive turns are one buffer together.
@@ -28,6 +32,23 @@ GROUP_BYTES = 2048
 """
 SEQUENTIAL = frozenset(("sequential_range", "range"))
 INDEPENDENT = "affine_range"
+UNROLLED = "static_range"
+
+
+class Limits(NamedTuple):
+    """How many places tiles of a line have.
+
+    per_tile   in each turn of an independent loop, 0: as many as fit
+    unrolled   whether tiles of unrolled loops have no more than that
+    """
+
+    per_tile: int
+    unrolled: bool
+
+    @classmethod
+    def of(cls, spec: NeuronSpec) -> "Limits":
+        """Those of a machine."""
+        return cls(spec.kernel_buffers, bool(spec.kernel_unrolled_places))
 
 
 @dataclass
@@ -38,17 +59,18 @@ class _Ring:
     dead: deque[Tile] = field(default_factory=deque[Tile])
 
 
-def is_buffered(storage: Storage, per_tile: int) -> bool:
-    """Whether the number of places of a tile is limited, where those of a loop have `per_tile`."""
+def is_buffered(storage: Storage, limits: Limits) -> bool:
+    """Whether the number of places of a tile is limited."""
     over = storage.site[1] if storage.site is not None and storage.space == SBUF else ""
-    return per_tile > 0 and (over in SEQUENTIAL or over == INDEPENDENT)
+    is_loop = over in SEQUENTIAL or over == INDEPENDENT or (limits.unrolled and over == UNROLLED)
+    return limits.per_tile > 0 and is_loop
 
 
-def num_places(storage: Storage, per_tile: int) -> int:
-    """How many places the tiles of a line take in turn, `per_tile` in a loop; 0: no limit."""
-    if storage.site is None or not is_buffered(storage, per_tile):
+def num_places(storage: Storage, limits: Limits) -> int:
+    """How many places the tiles of a line take in turn; 0: no limit."""
+    if storage.site is None or not is_buffered(storage, limits):
         return 0
-    count = 1 if storage.site[1] in SEQUENTIAL else per_tile
+    count = 1 if storage.site[1] in SEQUENTIAL else limits.per_tile
     return count * max(1, GROUP_BYTES // (storage.shape[1] * storage.dtype.itemsize))
 
 
@@ -58,8 +80,8 @@ class Buffers:
     before  channel -> instructions for which whatever writes a new tile waits: those of the turn before
     """
 
-    def __init__(self, per_tile: int, turns_wait: bool) -> None:
-        self._per_tile = per_tile
+    def __init__(self, limits: Limits, turns_wait: bool) -> None:
+        self._limits = limits
         self._turns_wait = turns_wait
         self._rings: dict[Site, _Ring] = {}
         self._turn: tuple[object, ...] = ()
@@ -68,7 +90,7 @@ class Buffers:
 
     def place_for(self, storage: Storage, size: int) -> Tile | None:
         """The place that a new tile takes over, which is closed; None if it gets one of its own."""
-        limit = num_places(storage, self._per_tile)
+        limit = num_places(storage, self._limits)
         if not limit or storage.site is None:
             return None
         ring = self._rings.setdefault(storage.site, _Ring())
@@ -81,7 +103,7 @@ class Buffers:
 
     def released(self, storage: Storage, tile: Tile) -> None:
         """A tile is dead: its place is kept, or closed."""
-        if num_places(storage, self._per_tile) and storage.site in self._rings:
+        if num_places(storage, self._limits) and storage.site in self._rings:
             self._rings[storage.site].dead.append(tile)
         else:
             tile.users -= 1
@@ -107,7 +129,7 @@ class Buffers:
             key = self._turn_keys[moment] = sequential_turn(moment)
         if key == self._turn:
             return
-        is_next = self._turns_wait and self._per_tile > 0 and bool(key) and key[:-1] == self._turn[:-1]
+        is_next = self._turns_wait and self._limits.per_tile > 0 and bool(key) and key[:-1] == self._turn[:-1]
         self._turn = key
         self.before = dict(done) if is_next else {}
 

@@ -11,7 +11,7 @@ from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile import Tile
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.nki.buffers import Buffers, is_buffered
+from npuviz.targets.neuroncore.nki.buffers import Buffers, Limits, is_buffered
 from npuviz.targets.neuroncore.nki.calls.language import COMPILER_BYTES
 from npuviz.targets.neuroncore.nki.flows import flows_of
 from npuviz.targets.neuroncore.nki.hoisting import hoisted
@@ -58,7 +58,7 @@ class Placing:
         self._ends: dict[int, list[Storage]] = {}
         self._uses: dict[int, list[int]] = {}
         self._spilling = Spilling(self._builder, self._uses, self._make_room)
-        self._buffers = Buffers(spec.kernel_buffers, bool(spec.kernel_turns_wait))
+        self._buffers = Buffers(Limits.of(spec), bool(spec.kernel_turns_wait))
         self._storages = {each.id: each for each in recording.storages}
         self._now = 0
         self._needed: set[int] = set()
@@ -247,7 +247,7 @@ def _as_compiled(recording: Recording, steps: list[Step], spec: NeuronSpec) -> l
         )
     if spec.kernel_reorder:
         found = reordered(recording, found, spec, capacity)
-    if any(is_buffered(each, count) for each in recording.storages):
+    if any(is_buffered(each, Limits.of(spec)) for each in recording.storages):
         recording.note(
             f"a tile that a line makes in each turn of a loop has {count} places in SBUF, or one where turns "
             "depend on each other (assumed: --set kernel_buffers=N); whether those wait for each other is "

@@ -32,7 +32,7 @@ from math import prod
 import numpy as np
 
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
-from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, num_places, sequential_turn
+from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, Limits, num_places, sequential_turn
 from npuviz.targets.neuroncore.nki.engine_choice import engine_for
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment
 from npuviz.targets.neuroncore.nki.record.recording import Recording
@@ -106,7 +106,7 @@ class _Memory:
         self._live: set[int] = set()
         self._used = dict.fromkeys(limits, 0)
         self._previous: dict[int, int] = {}
-        places = 0 if spec.kernel_turns else spec.kernel_buffers
+        places = Limits(0, False) if spec.kernel_turns else Limits.of(spec)
         sites: dict[Site, list[int]] = defaultdict(list)
         for step in steps:
             for storage in storages_of(step):

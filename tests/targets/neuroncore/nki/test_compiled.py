@@ -72,6 +72,17 @@ def test_a_tile_of_a_loop_has_three_places_from_trn2_on(tmp_path) -> None:
         assert len(_places(program, Opcode.ACTIVATION)) == places
 
 
+def test_a_tile_of_an_unrolled_loop_has_as_many_places_from_trn2_on(tmp_path) -> None:
+    text, given = _loop("nl.static_range"), {"a": random(128 * TURNS, 1024)}
+    for preset, settings, places in (
+        ("inf2", {}, TURNS),
+        ("trn2", {}, 3),
+        ("trn2", {"kernel_unrolled_places": "0"}, TURNS),
+    ):
+        _, program = loaded(tmp_path, text, given, preset=preset, **settings)
+        assert len(_places(program, Opcode.ACTIVATION)) == places
+
+
 def test_the_number_of_places_is_a_setting(tmp_path) -> None:
     a = random(128 * TURNS, 1024)
     for count, places in (("3", 3), ("0", TURNS)):
