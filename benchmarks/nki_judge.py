@@ -19,6 +19,8 @@ import os
 import sys
 import time
 import unittest
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -178,23 +180,52 @@ def kernel(path: Path, reference: Path, preset: str) -> dict[str, Any]:
     }
 
 
-def timed(path: Path, reference: Path, preset: str, *settings: str) -> dict[str, Any]:
-    """Simulate the time of a kernel, without its values. settings  KEY=VALUE of the machine"""
-    module, wanted = _imported(path), _imported(reference)
-    inputs = wanted.get_inputs()
+@dataclass(frozen=True)
+class Timed:
+    """How long a kernel took on the machine, the program that it became, and its steps."""
+
+    milliseconds: float
+    tables: Tables
+    steps: int
+    spec: NeuronSpec
+
+
+def with_harness(
+    path: Path,
+    name: str,
+    given: Sequence[Any],
+    keywords: Mapping[str, Any],
+    preset: str,
+    settings: Sequence[str],
+) -> Timed:
+    """Simulate the time of a kernel of a file with these arguments, without its values."""
+    return _timed(getattr(imported(path), name), given, keywords, preset, settings)
+
+
+def _timed(
+    kernel: Kernel, given: Sequence[Any], keywords: Mapping[str, Any], preset: str, settings: Sequence[str]
+) -> Timed:
     spec = make_spec(preset, None, dict(each.split("=", 1) for each in settings))[0]
-    traced = trace_on(module.kernel, wanted.transform_to_nki_inputs(inputs), {}, spec)
+    traced = trace_on(kernel, given, keywords, spec)
     lowered = lower_traced(traced, spec, NoProgress())
     program = make_program(LoadRequest(Path("kernel.neff"), inputs={}), spec, (), lowered.compiled)
     machine = NeuronMachine(spec, program)
     machine.advance(1 << 62, NO_STOPS, None)
+    return Timed(machine.cycle / spec.pe_hz * 1e3, lowered.compiled.tables, len(traced.recording.steps), spec)
+
+
+def timed(path: Path, reference: Path, preset: str, *settings: str) -> dict[str, Any]:
+    """Simulate the time of a kernel, without its values. settings  KEY=VALUE of the machine"""
+    module, wanted = _imported(path), _imported(reference)
+    given = wanted.transform_to_nki_inputs(wanted.get_inputs())
+    found = _timed(module.kernel, given, {}, preset, settings)
     return {
         "verdict": "right",
         "reason": "values not looked at",
-        "milliseconds": machine.cycle / spec.pe_hz * 1e3,
-        "steps": len(traced.recording.steps),
-        "work": engine_work(lowered.compiled.tables, spec),
-        **moved_bytes(lowered.compiled.tables),
+        "milliseconds": found.milliseconds,
+        "steps": found.steps,
+        "work": engine_work(found.tables, found.spec),
+        **moved_bytes(found.tables),
     }
 
 
