@@ -137,6 +137,9 @@ class Opcode(IntEnum):
     RNG = 63  # DST = random bits of generator state imm0, imm1
 
 
+PRODUCTS = (Opcode.NC_MATMUL, Opcode.NC_MATMUL_MX)
+"""Matrix products, which may add to what PSUM holds."""
+
 OPERAND_POSITIONS = ("dst", "src0", "src1", "arg0", "arg1", "res")
 DST, SRC0, SRC1, ARG0, ARG1, RES = range(6)
 

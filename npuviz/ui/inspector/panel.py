@@ -11,7 +11,7 @@ from npuviz.ui.inspector.facts import InspectorSource
 from npuviz.ui.inspector.page_choice import make_page
 from npuviz.ui.inspector.view import InspectorView
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import add_keys, button, column, line, muted_label, paint_icons
+from npuviz.ui.kit.parts import add_keys, button, column, line, paint_icons
 from npuviz.ui.kit.trace_facts import NodeTimes
 from npuviz.workbench.selection import NOTHING, Selection
 
@@ -37,7 +37,6 @@ class InspectorPanel(Panel):
         self._back = self._button("mdi6.arrow-left", "Back to what was selected before (Alt+Left)", -1)
         self._forward = self._button("mdi6.arrow-right", "Forward again (Alt+Right)", 1)
         self._machine = self._button("mdi6.home-outline", "The machine and the program", 0)
-        self._kind = muted_label(self)
         self._times_timer = QTimer(self, interval=0)
         self._times_timer.timeout.connect(self._read_times)
         self._lay_out()
@@ -50,7 +49,7 @@ class InspectorPanel(Panel):
 
     def _lay_out(self) -> None:
         tools = (self._back, self._forward, self._machine)
-        bar = line(*tools, 1, self._kind, margins=(4, 2, 8, 2), spacing=2)
+        bar = line(*tools, 1, margins=(4, 2, 8, 2), spacing=2)
         self.set_pages(self.invitation(NOTHING_OPEN), column(bar, (self.view, 1), parent=self))
         add_keys(self, (("Alt+Left", lambda: self.travel(-1)), ("Alt+Right", lambda: self.travel(1))))
 
@@ -148,7 +147,6 @@ class InspectorPanel(Panel):
         page = make_page(source, self.context.selection.current)
         if self._answers.ask():
             page = make_page(source, self.context.selection.current)
-        self._kind.setText("")
         self.view.show_page(page, self.marks_changes)
         self._update_buttons()
 

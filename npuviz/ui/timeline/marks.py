@@ -15,7 +15,7 @@ from npuviz.ui.timeline.state import Arrow, TimelineState
 FADE_ALPHA = 96
 PATH_HEIGHT = 4.0
 MOST_PIECES = 4000
-"""A path with twice as many pieces or more in sight is thinned evenly."""
+"""A path with more pieces in sight is thinned evenly."""
 OPEN_END_PIXELS = 12.0
 DASHES: dict[str, list[float]] = {"anti": [5, 3], "output": [1.2, 2.4], "accumulate": [7, 2.5, 1.2, 2.5]}
 """Kind of dependency -> dashes and gaps of its line, in widths of the line; other kinds are solid."""
@@ -133,7 +133,7 @@ class MarksPainter:
         x = state.viewport.x_of
         low = int(np.searchsorted(path["end"], state.viewport.cycle_at(0.0)))
         high = int(np.searchsorted(path["start"], state.viewport.cycle_at(float(size[0]))))
-        step = max(1, (high - low) // MOST_PIECES)
+        step = max(1, -(-(high - low) // MOST_PIECES))
         color = self._theme.color("accent")
         before: tuple[float, float] | None = None
         painter.setPen(QPen(translucent(color, 150), 1))

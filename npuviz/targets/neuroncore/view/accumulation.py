@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npuviz.targets.neuroncore.isa import DST, NUM_ENGINES, Engine, Flag, Opcode, Space
+from npuviz.targets.neuroncore.isa import DST, NUM_ENGINES, PRODUCTS, Engine, Flag, Space
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
-
-_PRODUCTS = (Opcode.NC_MATMUL, Opcode.NC_MATMUL_MX)
 
 
 @dataclass(slots=True)
@@ -33,7 +31,7 @@ def accumulation_groups(spec: NeuronSpec, tables: Tables) -> list[Group]:
     for core in range(tables.num_cores):
         first, end = tables.sequencers[core * NUM_ENGINES + Engine.PE].tolist()
         opcodes = code["opcode"][first:end]
-        places = first + np.flatnonzero(np.isin(opcodes, np.array(_PRODUCTS)))
+        places = first + np.flatnonzero(np.isin(opcodes, np.array(PRODUCTS)))
         targets = code["operands"][places, DST]
         adds = (code["flags"][places] & Flag.ACCUMULATE) != 0
         open_at: dict[tuple[int, int], Group] = {}

@@ -6,7 +6,7 @@ import numpy as np
 
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Dependency, DependencyKind
-from npuviz.targets.neuroncore.isa import Engine, Flag, Opcode
+from npuviz.targets.neuroncore.isa import PRODUCTS, Engine, Flag
 from npuviz.targets.neuroncore.kernels import records as sk
 from npuviz.targets.neuroncore.machine.accesses import access_rows, transfer_accesses
 from npuviz.targets.neuroncore.machine.synchronization import link
@@ -89,7 +89,7 @@ class Dependencies:
         semaphores.
         """
         code = self._tables.instructions
-        if code["opcode"][index] != Opcode.NC_MATMUL or code["engine"][index] != Engine.PE:
+        if code["opcode"][index] not in PRODUCTS or code["engine"][index] != Engine.PE:
             return []
         found: list[Dependency] = []
         before = self._added_to(index)
@@ -105,11 +105,11 @@ class Dependencies:
     def _added_to(self, index: int) -> int | None:
         """Return the nearest earlier matmul that wrote where this one accumulates; None if there is none."""
         code = self._tables.instructions
-        if code["opcode"][index] != Opcode.NC_MATMUL or not code["flags"][index] & Flag.ACCUMULATE:
+        if code["opcode"][index] not in PRODUCTS or not code["flags"][index] & Flag.ACCUMULATE:
             return None
         mine = self.accesses(index)
         for each in range(index - 1, max(self._start_of(index), index - LOOK_BACK) - 1, -1):
-            if code["opcode"][each] == Opcode.NC_MATMUL and _meets(self.accesses(each), mine, 1, 1):
+            if code["opcode"][each] in PRODUCTS and _meets(self.accesses(each), mine, 1, 1):
                 return each
         return None
 

@@ -27,7 +27,6 @@ from npuviz.targets.wavelet.kernels.records import (
     FIFO,
     KIND_FIFO,
     KIND_INPUT,
-    KIND_OUTPUT,
     MAIN,
     OPERAND,
     QUEUE,
@@ -224,13 +223,9 @@ def _record_main_wait(machine, pe, reason, span, what):
 
 
 @inlined
-def main_wait_of(operand, reads):
-    """Return the WAIT_ number of an @map that waits for a cursor."""
-    if operand.kind == KIND_INPUT:
-        return WAIT_INPUT
-    if operand.kind == KIND_OUTPUT:
-        return WAIT_OUTPUT
-    return WAIT_FIFO_EMPTY if reads else WAIT_FIFO_FULL
+def main_wait_of(operand):
+    """Return the WAIT_ number of an @map that waits for a cursor: memory never waits, FIFOs are refused."""
+    return WAIT_INPUT if operand.kind == KIND_INPUT else WAIT_OUTPUT
 
 
 @inlined

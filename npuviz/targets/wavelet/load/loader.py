@@ -210,11 +210,10 @@ def compile_options(path: Path, settings: Mapping[str, str]) -> CompileOptions:
 def _refuse(settings: Mapping[str, str], names: Sequence[str]) -> None:
     """Raise UsageError for settings that mean nothing for the opened path: `names`, or all but launch if
     there are none."""
-    allowed = names or ()
     for name in settings:
         if not is_own_setting(name) or name == LAUNCH:
             continue
-        if not allowed or name in allowed:
+        if not names or name in names:
             raise UsageError(f"--set {name}: means nothing for this path; it is for {_meaning(name)}")
 
 

@@ -321,9 +321,8 @@ class Observer:
         if waits < 0:
             return sk.WAIT_SLOT
         kind = int(sk.OPERAND(self._engine.state, waits).kind)
-        if kind in (sk.KIND_INPUT, sk.KIND_OUTPUT):
-            return sk.WAIT_INPUT if kind == sk.KIND_INPUT else sk.WAIT_OUTPUT
-        return sk.WAIT_FIFO_EMPTY
+        # Memory never waits, and @map takes no FIFOs.
+        return sk.WAIT_INPUT if kind == sk.KIND_INPUT else sk.WAIT_OUTPUT
 
     def _links_under_way(self, cycle: int) -> list[Activity]:
         places, s = self._link_places, self._engine.state

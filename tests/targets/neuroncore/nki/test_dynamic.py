@@ -124,6 +124,22 @@ def test_microscaled_products_are_those_of_the_rounded_values(tmp_path, name, ki
     assert np.allclose(found, left.T @ right, rtol=1e-5, atol=1e-4)
 
 
+def test_microscaled_products_depend_on_those_that_they_add_to(tmp_path) -> None:
+    product = "    nisa.nc_matmul_mx(product, first, second, first_scale, second_scale)\n"
+    text = SECOND + _MICROSCALED.replace("FORMAT", "float8_e5m2_x4").replace(product, 2 * product)
+    inputs = {
+        "a": random(64, 256).astype(ml_dtypes.bfloat16),
+        "b": random(64, 128).astype(ml_dtypes.bfloat16),
+    }
+    _, program = loaded(tmp_path, text, inputs, preset="trn3")
+    opcodes = [program.listing.describe(index).opcode for index in range(len(program.listing))]
+    first, second = (index for index, opcode in enumerate(opcodes) if opcode == "nc_matmul_mx")
+    for index in (first, second):
+        found = program.listing.dependencies_of(index)
+        edges = [(each.source, each.sink) for each in found if each.kind == "accumulate"]
+        assert edges == [(first, second)]
+
+
 def test_random_numbers_follow_their_seed_and_positions_are_counted(tmp_path) -> None:
     text = (
         SECOND

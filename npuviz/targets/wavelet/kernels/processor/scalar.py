@@ -351,7 +351,7 @@ def _map_instruction(machine, pe, registers, instruction, t):
             pe.map_wait = word_of(machine.wafer, operand)
             return -1
         if pe.map_wait > 0:
-            end_main_wait(machine, pe, main_wait_of(operand, op == isa.OP_MAP_READ), t, pe.map_wait)
+            end_main_wait(machine, pe, main_wait_of(operand), t, pe.map_wait)
         if is_tapped(machine):
             tap_cursor(machine, pe, operand, op == isa.OP_MAP_READ)
         if op == isa.OP_MAP_READ:
