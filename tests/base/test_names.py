@@ -1,6 +1,6 @@
 import pytest
 
-from npuviz.base.names import abbreviations, echo, fitting, is_number, natural_key, path_ends, resolved
+from npuviz.base.names import abbreviations, echo, fitting, is_number, named, natural_key, path_ends, resolved
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,21 @@ def test_paths_that_no_file_can_have_are_none(tmp_path):
     for name in ("a\0b", "x" * 5000, "self"):
         assert resolved(tmp_path / name) is None
     assert resolved(tmp_path / "missing" / ".." / "b") == tmp_path.resolve() / "b"
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Core[0].PE", "Core[0].PE"),
+        ("SP", "Core[0].SP"),
+        ("PE", None),
+        ("E", None),
+        ("Host", "Host"),
+        ("in2", "PE(1,0).in2"),
+        ("", None),
+    ],
+)
+def test_the_end_of_a_name_stands_for_the_only_one_that_has_it(name: str, found: str | None) -> None:
+    known = ["Core[0].PE", "Core[1].PE", "Core[0].SP", "Host", "Core[0].Host", "PE(1,0).in2"]
+    assert named(name, known) == found
+    assert named(name, iter(known)) == found

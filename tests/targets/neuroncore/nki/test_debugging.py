@@ -11,6 +11,7 @@ import pytest
 
 from npuviz.debug.console.debugger import TextDebugger
 from npuviz.debug.session import Session
+from npuviz.program.source import HasSource
 from npuviz.workbench.opening import OpenOptions, open_file
 from tests.targets.neuroncore.nki.running import SECOND, random
 
@@ -52,9 +53,10 @@ def kernel(a):
 DATA = random(384, 6)
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[Session]:
-    (tmp_path / "helpers_to_debug.py").write_text(HELPERS)
+@pytest.fixture(params=["most"])
+def session(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Session]:
+    """A session whose helper calls its tile as the parameter says."""
+    (tmp_path / "helpers_to_debug.py").write_text(HELPERS.replace("most", request.param))
     path = tmp_path / "kernel.py"
     path.write_text(KERNEL)
     opened = open_file(path, OpenOptions(inputs={"a": DATA}))
@@ -87,6 +89,20 @@ def test_a_function_stops_at_each_of_its_calls(ask: Ask) -> None:
         assert outer["loops"] == f"i = {turn} ({turn + 1} of 3)"
     assert ask("run")["stop"] == "finished"
     assert ask("runback")["cycle"] == stop["cycle"]
+
+
+def test_a_function_begins_at_its_definition(session: Session) -> None:
+    listing = session.program.listing
+    assert isinstance(listing, HasSource)
+    places = {
+        (entry.name, listing.sources[entry.place.file].name, entry.place.line) for entry in listing.entries
+    }
+    assert places == {
+        ("kernel", "kernel.py", 11),
+        ("kernel.py:highest", "kernel.py", 7),
+        ("scaled", "helpers_to_debug.py", 5),
+        ("helpers_to_debug.py:highest", "helpers_to_debug.py", 9),
+    }
 
 
 def test_functions_of_one_name_are_told_apart_by_their_files(session: Session, ask: Ask) -> None:
@@ -149,5 +165,31 @@ def test_tiles_are_tensors_by_name(session: Session, ask: Ask) -> None:
     assert ask("origin tile 2") == ask(f"origin SBUF {ask('print tile')['address']} 2")
     assert ask("readers most")["memory"] == "Core[0].SBUF"
     assert len(ask("mem tile 8")["rows"]) == 1
+    # Two of three have been read for the last time; the newest of those of one name is meant.
+    rows = [row for row in ask("locals SBUF")["variables"] if row["name"] == "most"]
+    newest = max(rows, key=lambda row: row["since"])
+    assert len(rows) > 1
+    assert ask("print most")["address"] == newest["address"] != rows[0]["address"]
+    assert "the newest of" in ask("print most")["note"]
     for line in ("print lost", "who lost", "readers lost", "mem lost 4"):
         assert "lost" in ask(line)["error"]
+
+
+@pytest.mark.parametrize("session", ["a"], indirect=True)
+def test_a_name_in_two_memories_needs_one_of_them_before_it(session: Session, ask: Ask) -> None:
+    ask("break helpers_to_debug.py:11")
+    for _ in range(3):
+        ask("run")
+    assert "a is in Core[0].SBUF, HBM: name one of them" in ask("print a")["error"]
+    assert ask("mem SBUF a 4")["memory"] == "Core[0].SBUF"
+    assert ask("mem HBM a 4")["memory"] == "HBM"
+
+
+def test_of_units_under_way_the_one_that_has_just_begun_is_where_it_stopped(ask: Ask) -> None:
+    ask("break unit Pool starts or unit DVE starts")
+    stops = [ask("run") for _ in range(9)]
+    assert [stop["unit"] for stop in stops[:4]] == ["Core[0].DVE"] * 4
+    for stop in stops:
+        ask(f"goto {stop['cycle']}")
+        began = [row["unit"] for row in ask("units")["units"] if row["since"] == stop["cycle"] - 1]
+        assert stop["unit"] in began
