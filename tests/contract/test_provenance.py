@@ -123,7 +123,7 @@ def test_commands_answer_and_a_machine_without_orders_says_so(session: DebugSess
     assert session.do("readers classifier")["reaches"] == ["classifier"]
     assert session.origin("classifier", 2).rows == answer.rows
     assert session.readers(("DDR", 0) if session.target == "rk3588" else "classifier").columns
-    with pytest.raises(UsageError, match="no memory 'nowhere'"):
+    with pytest.raises(UsageError, match="'nowhere': neither a memory"):
         session.do("origin nowhere 0")
     with pytest.raises(UsageError, match="expected an address below"):
         session.do(f"readers {session.description.memories[0].name} 0x7fffffffffff")

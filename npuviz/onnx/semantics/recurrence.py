@@ -75,6 +75,8 @@ def recurrence_of(graph: Graph, node: Node, constant: ConstantOf) -> Recurrence:
     weights, again = held[1], held[2]
     if weights is None or again is None or (inputs[3] >= 0 and held[3] is None):
         raise CannotLower("weights that only a run tells", change="constant weights")
+    if not len(shape) == weights.ndim == again.ndim == 3:
+        raise CannotLower("weights of other sizes", f"{weights.shape} and {again.shape} for {tuple(shape)}")
     given = attributes_of(node)
     is_batch_first = bool(node.attributes.get("layout", 0))
     batch, steps = shape[:2] if is_batch_first else shape[1::-1]

@@ -15,6 +15,32 @@ _OF_RNN = {"tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}
 _PEEPHOLES = 7
 
 
+def _layer_of(lowering: Lowering, node: Node) -> tuple[Recurrence, int]:
+    """Return the sizes of a recurrent node and its number of directions. Raises CannotLower if its tensors
+    do not fit each other.
+    """
+    kind = node.op_type
+    source, weights, again = (tuple(lowering.tensor(index).shape) for index in node.inputs[:3])
+    if not len(source) == len(again) == 3:
+        raise CannotLower("weights that do not fit the input", f"{weights} and {again} for {source}")
+    (steps, batch, features), (directions, _, hidden) = source, again
+    gates = GATES[kind] * hidden
+    state = directions, batch, hidden
+    wanted = {
+        1: (directions, gates, features),
+        2: (directions, gates, hidden),
+        3: (directions, 2 * gates),
+        5: state,
+    }
+    if kind == "LSTM":
+        wanted |= {6: state, _PEEPHOLES: (directions, 3 * hidden)}
+    for position, sizes in wanted.items():
+        tensor = lowering.input(node, position)
+        if tensor >= 0 and (found := tuple(lowering.tensor(tensor).shape)) != sizes:
+            raise CannotLower("weights that do not fit the input", f"{found} where {sizes} are expected")
+    return Recurrence(kind, steps, batch, features, hidden), directions
+
+
 def lower_recurrent(lowering: Lowering, node: Node) -> None:
     """Steps of one length with the usual functions, from given states or 0, with peepholes or without."""
     attributes, kind = attributes_of(node), node.op_type
@@ -31,11 +57,7 @@ def lower_recurrent(lowering: Lowering, node: Node) -> None:
     read = [index for index in (source, weights, again, bias, *states, peepholes) if index >= 0]
     outputs = [index for index in node.outputs if index >= 0]
     lowering.require_floats(node, (*read, *outputs))
-    shape = lowering.tensor(source).shape
-    directions, hidden = lowering.tensor(again).shape[0], lowering.tensor(again).shape[2]
-    layer = Recurrence(kind, shape[0], shape[1], shape[2], hidden)
-    if lowering.tensor(weights).shape != (directions, GATES[kind] * hidden, shape[2]):
-        raise CannotLower("weights that do not fit the input")
+    layer, directions = _layer_of(lowering, node)
     item = max(lowering.storage(index).item_bytes for index in read)
     together = steps_at_once(lowering.resources, layer, item)
     if not together:
