@@ -106,7 +106,9 @@ def _types_of(engine: ValueEngine, graph: Graph) -> Callable[[int], str]:
         if declared not in FLOATS:
             return ""
         stored = engine.plan.storages[tensor].dtype
-        return max((name for name in (stored, declared) if name in TOLERANCES), key=order.index)
+        coarse = (name for name in (stored, declared) if name in TOLERANCES)
+        # What only the Host keeps may be finer than any type of the machine.
+        return max(coarse, key=order.index, default=order[0])
 
     return type_of
 
