@@ -23,6 +23,7 @@ def test_sums_of_doubles_are_computed_and_compared(target: str, tmp_path: Path) 
     opened = open_file(path, OpenOptions(target=target))
     try:
         assert opened.session is not None
+        assert opened.target is not None
         opened.session.run()
         result = opened.target.check(opened.session.machine, NoProgress())
         assert (result.num_tensors, result.num_failed, result.findings) == (1, 0, ())

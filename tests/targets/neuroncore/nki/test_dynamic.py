@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from npuviz.program.instruction import HasDependencies
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, ran, random
 
@@ -132,10 +133,12 @@ def test_microscaled_products_depend_on_those_that_they_add_to(tmp_path) -> None
         "b": random(64, 128).astype(ml_dtypes.bfloat16),
     }
     _, program = loaded(tmp_path, text, inputs, preset="trn3")
+    listing = program.listing
+    assert isinstance(listing, HasDependencies)
     opcodes = [program.listing.describe(index).opcode for index in range(len(program.listing))]
     first, second = (index for index, opcode in enumerate(opcodes) if opcode == "nc_matmul_mx")
     for index in (first, second):
-        found = program.listing.dependencies_of(index)
+        found = listing.dependencies_of(index)
         edges = [(each.source, each.sink) for each in found if each.kind == "accumulate"]
         assert edges == [(first, second)]
 
