@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from npuviz.onnx.model_form import Recurrence
+from npuviz.onnx.model_form import ModelForm, Recurrence
 from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 MAX_STEPS = 512
@@ -85,6 +85,21 @@ def _refuse_others(writer: Writer, usual: list[bytes]) -> None:
         raise CannotWrite
 
 
+def _require_worth(
+    form: ModelForm, layer: Recurrence, directions: int, weights: int, is_quantised: bool
+) -> None:
+    """Raise CannotWrite if the target runs the layer whole, or for no steps, too many, or too few weights.
+
+    weights  number of those of a direction
+    """
+    if not is_quantised and form.whole_recurrence and form.whole_recurrence(layer):
+        raise CannotWrite
+    count = layer.steps * directions
+    least = form.dynamic_weights if is_quantised else fewest_weights(layer.kind, count)
+    if weights < least or not 0 < count <= MAX_STEPS or not layer.batch:
+        raise CannotWrite
+
+
 def _write(
     writer: Writer,
     node: NodeProto,
@@ -110,13 +125,7 @@ def _write(
     if weights.shape != (directions, gates * hidden, sizes[2]) or again.shape[1] != gates * hidden:
         raise CannotWrite
     layer = Recurrence(node.op_type, rows, batch, sizes[2], hidden)
-    if not steps and writer.form.whole_recurrence and writer.form.whole_recurrence(layer):
-        raise CannotWrite
-    least = writer.form.dynamic_weights if steps else fewest_weights(node.op_type, rows * directions)
-    if weights[0].size + again[0].size < least:
-        raise CannotWrite
-    if not 0 < rows * directions <= MAX_STEPS or not batch:
-        raise CannotWrite
+    _require_worth(writer.form, layer, directions, weights[0].size + again[0].size, bool(steps))
     shape = (directions, 2 * gates * hidden)
     dtype = writer.dtype(writer.given(0))
     bias = writer.known(writer.given(3)) if writer.given(3) else np.zeros(shape, dtype)
