@@ -12,6 +12,7 @@ import pytest
 from npuviz.debug.console.debugger import TextDebugger
 from npuviz.debug.session import Session
 from npuviz.program.source import HasSource
+from npuviz.sim.stop import StopKind
 from npuviz.workbench.opening import OpenOptions, open_file
 from tests.targets.neuroncore.nki.running import SECOND, random
 
@@ -129,6 +130,7 @@ def test_lines_need_no_word_and_steps_go_on_with_the_unit_that_stopped(session: 
     for turn in (1, 2):
         over = ask("over")
         assert (over["unit"], over["detail"]) == ("Core[0].DVE", "helpers_to_debug.py:6 in scaled")
+        assert session.stop.kind is StopKind.UNTIL
         assert ask("frames DVE")["frames"][1]["loops"] == f"i = {turn} ({turn + 1} of 3)"
     assert ask("into")["detail"] == "helpers_to_debug.py:11 in highest"
     assert ">11" in [row["line"] for row in ask("list")["source"]]
@@ -165,6 +167,7 @@ def test_tiles_are_tensors_by_name(session: Session, ask: Ask) -> None:
     assert ask("origin tile 2") == ask(f"origin SBUF {ask('print tile')['address']} 2")
     assert ask("readers most")["memory"] == "Core[0].SBUF"
     assert len(ask("mem tile 8")["rows"]) == 1
+    assert int(ask("mem tile+8 4")["address"], 16) == int(ask("print tile")["address"], 16) + 8
     # Two of three have been read for the last time; the newest of those of one name is meant.
     rows = [row for row in ask("locals SBUF")["variables"] if row["name"] == "most"]
     newest = max(rows, key=lambda row: row["since"])
