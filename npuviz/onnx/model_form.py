@@ -39,8 +39,8 @@ class ModelForm:
     whole_recurrence  whether the machine runs a recurrent operator of such sizes as one; None: none of those
                      that `whole` does not name
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written step by step
-    selection_elements  most elements of the matrix of ones and zeros with which rows are picked as a product;
-    a table of one row needs no matrix
+    selection_elements  most elements of the matrix of ones and zeros with which rows are added to rows as a
+    product; a tensor of one row needs no matrix
     most_padding     largest padding on either side of an axis that a convolution can apply; a larger Pad
     stays
     """

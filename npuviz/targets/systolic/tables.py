@@ -1,5 +1,6 @@
 """The payload of a systolic program: the tables the kernel runs, with their owner."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,17 @@ class SystolicTables:
     layer_names: tuple[str, ...]
     values: Any = None
     edges: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+
+
+def moved_range(tables: SystolicTables, tile: int, code: Sequence[int]) -> tuple[int, int]:
+    """Return address and size of the DRAM bytes that a MOVIN or MOVOUT of a tile may touch, from its first
+    row to the end of its last: any byte of the tensor if a run picks the rows."""
+    if code[tk.CODE.src0] and tables.values is not None:
+        storage = tables.values.storages[code[tk.CODE.tensor]]
+        return storage.address, storage.size_bytes
+    base = int(tables.tiles[tile, tk.TILE.base + code[tk.CODE.base]])
+    span = (code[tk.CODE.n0] - 1) * code[tk.CODE.s0] + (code[tk.CODE.n1] - 1) * code[tk.CODE.s1]
+    return base + code[tk.CODE.offset], span + code[tk.CODE.len]
 
 
 def assign_cores(tables: SystolicTables, num_cores: int) -> np.ndarray:

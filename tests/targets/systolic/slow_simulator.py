@@ -351,10 +351,14 @@ class Core:
         code = self.machine.code[row]
         if code[tk.CODE.op] == tk.OP_MOVIN:
             assert code[tk.CODE.dst] not in tile.entries(code[tk.CODE.dst]), "the entry exists already"
-            return True
+            return self._has_pick(tile, code)
         if code[tk.CODE.op] in (tk.OP_MOVOUT, tk.OP_MOVOUT_POOL):
-            return self._is_valid(tile, code[tk.CODE.dst])
+            return self._is_valid(tile, code[tk.CODE.dst]) and self._has_pick(tile, code)
         return self.slot is None and self._can_compute(row, tile)
+
+    def _has_pick(self, tile: Tile, code: list[int]) -> bool:
+        """Whether the offsets of picked rows are there, if a move has such."""
+        return code[tk.CODE.src0] == 0 or self._is_valid(tile, code[tk.CODE.src0])
 
     def _can_compute(self, row: int, tile: Tile) -> bool:
         code = self.machine.code[row]

@@ -55,7 +55,7 @@ Whole = Callable[[NodeProto], bool]
 
 def only_recurrent(node: NodeProto) -> bool:
     """Return True for nodes that stay as they are by default: recurrent operators, those on 8-bit tensors,
-    Einsum, those that pick rows, transposed convolutions and pads; all others are rewritten."""
+    Einsum, those that add to picked rows, transposed convolutions and pads; all others are rewritten."""
     return any(node.op_type in writers for writers in (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS))
 
 
@@ -71,19 +71,19 @@ def only_late(whole: Whole) -> Whole:
     return lambda node: (node.op_type not in _LATE and node.op_type not in RECURRENT) or whole(node)
 
 
-def in_plain_form(names: Collection[str], *, picks_rows: bool = False) -> Whole:
+def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
     """Return a predicate that keeps nodes of the given types with one result (MultiHeadAttention only without
     bias, padding mask and cache), and all operators on 8-bit tensors. Recurrent operators are left to
     `whole_recurrence`.
 
-    picks_rows  whether operators that pick rows are rewritten
+    adds_rows  whether operators that add to rows which a run picks are rewritten
     """
 
     def is_plain(node: NodeProto) -> bool:
         if node.op_type in QUANTISED:
             return True
         if node.op_type in SELECTION:
-            return not picks_rows
+            return not adds_rows
         if node.op_type in RECURRENT:
             return False
         if node.op_type == "Pad":

@@ -1,8 +1,8 @@
-"""Rewrites picking rows by indices known at run time as a product with a matrix of ones and zeros.
+"""Rewrites adding to rows by indices known at run time as a product with a matrix of ones and zeros.
 
-An index counts from the front or, if negative, from the back: each row has two columns in the matrix, which
-pays off for few rows only. Zero times infinity is NaN: constants with infinities are not rewritten; computed
-tensors are, and a check finds the NaN. An index out of range picks zeros, which is a hazard.
+An index counts from the front or, if negative, from the back: each row of updates has two columns in the
+matrix, which pays off for few rows only. Zero times infinity is NaN, which a check finds. An index out of
+range adds nothing, which is a hazard.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,43 +16,6 @@ from npuviz.sim.checks.row_numbers import ROW_NUMBERS
 
 _EXPANDED = 8
 """Most Expand and Identity operators through which an index per element is traced to an index per row."""
-
-
-def write_gather(writer: Writer, node: NodeProto) -> None:
-    """Rewrite Gather of floats along one axis by indices known at run time."""
-    del node
-    table, numbers = writer.given(0), writer.given(1)
-    shape, picked = writer.shape(table), writer.shape(numbers)
-    axis = int(writer.attribute("axis", 0)) % max(1, len(shape))
-    _require(writer, table, numbers)
-    before, after = shape[:axis], shape[axis + 1 :]
-    rows, count = shape[axis], prod(picked)
-    if rows == 1:
-        _write_repeated(writer, table, (*before, count, *after), (*before, *picked, *after))
-        return
-    if prod(before) != 1:
-        raise CannotWrite
-    chosen = _chosen(writer, numbers, count, rows)
-    wide = _twice(writer, table, (rows, prod(after)))
-    product = writer.add("MatMul", [chosen, wide])
-    writer.reshape(product, (*before, *picked, *after), writer.wanted(0))
-
-
-def write_gather_nd(writer: Writer, node: NodeProto) -> None:
-    """Rewrite GatherND whose indices select whole rows of the first axis."""
-    del node
-    table, numbers = writer.given(0), writer.given(1)
-    shape, picked = writer.shape(table), writer.shape(numbers)
-    if int(writer.attribute("batch_dims", 0)) or not picked or picked[-1] != 1:
-        raise CannotWrite
-    _require(writer, table, numbers)
-    rows, count, after = shape[0], prod(picked), shape[1:]
-    if rows == 1:
-        _write_repeated(writer, table, (count, *after), (*picked[:-1], *after))
-        return
-    chosen = _chosen(writer, numbers, count, rows)
-    product = writer.add("MatMul", [chosen, _twice(writer, table, (rows, prod(after)))])
-    writer.reshape(product, (*picked[:-1], *after), writer.wanted(0))
 
 
 def write_scatter_elements(writer: Writer, node: NodeProto) -> None:
@@ -69,7 +32,7 @@ def write_scatter_elements(writer: Writer, node: NodeProto) -> None:
     if rows == 1:
         total = writer.add("MatMul", [_ones(writer, 1, count), writer.reshape(updates, (count, width))])
     else:
-        chosen = _chosen(writer, _row_numbers(writer, numbers), count, rows, is_turned=True)
+        chosen = _chosen(writer, _row_numbers(writer, numbers), count, rows)
         total = writer.add("MatMul", [chosen, _twice(writer, updates, (count, width))])
     writer.add("Add", [data, writer.reshape(total, shape)], writer.wanted(0))
 
@@ -82,15 +45,6 @@ def _require(writer: Writer, values: str, numbers: str) -> None:
         raise CannotWrite
     if not prod(writer.shape(values)) or not prod(writer.shape(numbers)):
         raise CannotWrite
-
-
-def _write_repeated(writer: Writer, table: str, wide: Sequence[int], shape: Sequence[int]) -> None:
-    """Repeat the only row of a table for each index."""
-    if prod(wide) == prod(writer.shape(table)):
-        writer.reshape(table, shape, writer.wanted(0))
-        return
-    size = writer.constant("size", np.array(wide, np.int64))
-    writer.reshape(writer.add("Expand", [table, size]), shape, writer.wanted(0))
 
 
 def _ones(writer: Writer, rows: int, columns: int) -> str:
@@ -111,27 +65,19 @@ def _twice(writer: Writer, values: str, shape: Sequence[int]) -> str:
     return writer.shared(key)
 
 
-def _chosen(writer: Writer, numbers: str, count: int, rows: int, *, is_turned: bool = False) -> str:
-    """Compute the matrix that is 1 where an index selects a row: (indices, 2 * rows), or transposed
-    (rows, 2 * indices). Raises CannotWrite if it is larger than `selection_elements`."""
+def _chosen(writer: Writer, numbers: str, count: int, rows: int) -> str:
+    """Compute the matrix that is 1 where an index selects a row: (rows, 2 * indices). Raises CannotWrite if
+    it is larger than `selection_elements`."""
     if 2 * count * rows > writer.form.selection_elements:
         raise CannotWrite
-    key = ("chosen", numbers, rows, is_turned)
+    key = ("chosen", numbers, rows)
     if writer.shared(key):
         return writer.shared(key)
-    words = writer.shared(("words", numbers))
-    if not words:
-        words = numbers if writer.dtype(numbers) == np.int32 else writer.cast(numbers, np.int32)
-        writer.share(("words", numbers), words)
+    words = numbers if writer.dtype(numbers) == np.int32 else writer.cast(numbers, np.int32)
     front = np.arange(rows, dtype=np.int32)
-    if is_turned:
-        named = writer.constant(ROW_NUMBERS, np.stack([front, front - rows], 1).reshape(rows, 2, 1))
-        equal = writer.add("Equal", [named, writer.reshape(words, (1, 1, count))])
-        flat = writer.reshape(writer.cast(equal, np.float32), (rows, 2 * count))
-        return writer.share(key, flat)
-    named = writer.constant(ROW_NUMBERS, np.concatenate([front, front - rows]).reshape(1, 2 * rows))
-    equal = writer.add("Equal", [writer.reshape(words, (count, 1)), named])
-    return writer.share(key, writer.cast(equal, np.float32))
+    named = writer.constant(ROW_NUMBERS, np.stack([front, front - rows], 1).reshape(rows, 2, 1))
+    equal = writer.add("Equal", [named, writer.reshape(words, (1, 1, count))])
+    return writer.share(key, writer.reshape(writer.cast(equal, np.float32), (rows, 2 * count)))
 
 
 def _row_numbers(writer: Writer, numbers: str) -> str:
@@ -154,7 +100,5 @@ def _row_numbers(writer: Writer, numbers: str) -> str:
 
 
 WRITERS: dict[str, Callable[[Writer, NodeProto], None]] = {
-    "Gather": write_gather,
-    "GatherND": write_gather_nd,
     "ScatterElements": write_scatter_elements,
 }

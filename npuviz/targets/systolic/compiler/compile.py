@@ -103,6 +103,11 @@ def _lower(lowering: Lowering, node: Node) -> str:
     if _has_no_lowering(node):
         _lower_on_host(lowering, node, lacking(node, "the cores have"))
         return "Host"
+    made = [index for index in node.outputs if index >= 0]
+    if made and not any(lowering.tensor(index).num_elements for index in made):
+        lowering.builder.add_skip_layer(node.name or node.op_type, node.id)
+        lowering.add_layer(node, node.inputs, made)
+        return "Core"
     try:
         LOWERINGS[node.op_type](lowering, node)
     except CannotLower as reason:

@@ -62,6 +62,19 @@ def blocks_of_rows(rows: np.ndarray, length: int, mode: int, req_size: int) -> n
     return blocks[keep]
 
 
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Where the rows of a move lie in addition to their known offset, by a number computed at run time.
+
+    offsets  operand word of the entry with byte offsets; number: which of them
+    assumed  byte offset that requests use instead, since times do not depend on values
+    """
+
+    offsets: int
+    number: int
+    assumed: int
+
+
 class Template:
     """Collects CODE rows. Operand words (`entry`, `sources`, `destination`) come from the builder.
 
@@ -75,23 +88,29 @@ class Template:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def movin(self, entry: int, rows: Rows, *, size: int, tensor: int = -1, aux: int = 0) -> None:
+    def movin(
+        self, entry: int, rows: Rows, *, size: int, tensor: int = -1, aux: int = 0, pick: Pick | None = None
+    ) -> None:
         """Load rows of DRAM into an entry."""
-        self._move(tk.OP_MOVIN, entry, rows, size, tensor, aux)
+        self._move(tk.OP_MOVIN, entry, rows, (size, tensor, aux), pick)
 
-    def movout(self, entry: int, rows: Rows, *, tensor: int = -1, aux: int = 0) -> None:
+    def movout(
+        self, entry: int, rows: Rows, *, tensor: int = -1, aux: int = 0, pick: Pick | None = None
+    ) -> None:
         """Store an entry to rows of DRAM."""
-        self._move(tk.OP_MOVOUT, entry, rows, 0, tensor, aux)
+        self._move(tk.OP_MOVOUT, entry, rows, (0, tensor, aux), pick)
 
     def _append(self, row: tuple[int, ...]) -> None:
         if len(self._rows) == MAX_ROWS:
             raise DoesNotFit(f"one tile has more than {MAX_ROWS} instructions; use smaller tiles")
         self._rows.append(row)
 
-    def _move(self, opcode: int, entry: int, rows: Rows, size: int, tensor: int, aux: int) -> None:
-        r = rows
-        place = (r.base, r.offset, r.n0, r.s0, r.n1, r.s1, r.length, r.mode)
-        self._append((opcode, 0, 0, 0, entry, 0, 0, 0, 0, *place, size, tensor, aux))
+    def _move(
+        self, opcode: int, entry: int, rows: Rows, rest: tuple[int, int, int], pick: Pick | None
+    ) -> None:
+        r, p = rows, pick or Pick(0, 0, 0)
+        place = (r.base, r.offset + p.assumed, r.n0, r.s0, r.n1, r.s1, r.length, r.mode)
+        self._append((opcode, p.number, p.offsets, 0, entry, 0, p.assumed, 0, 0, *place, *rest))
 
     def gemm(
         self,

@@ -20,7 +20,12 @@ from npuviz.sim.parts.watch_kernels import (
     watch_memory,
     watch_queue,
 )
-from npuviz.targets.systolic.kernels.causes import record_load, record_store, record_tile_done
+from npuviz.targets.systolic.kernels.causes import (
+    record_load,
+    record_operands,
+    record_store,
+    record_tile_done,
+)
 from npuviz.targets.systolic.kernels.pipelines import (
     is_vector_op,
     retire_gemm,
@@ -217,12 +222,16 @@ def issue_one(machine, c, core, slot_index, t):
         if entry_of(chip, core, slot, row.dst).left >= 0:
             fault(chip, c, int64(FAULT_ENTRY_EXISTS), work.instruction)
             return False
+        if not has_operand(chip, core, slot, row.src0, t):
+            return False
         count = core.loads
         ring = core.load_ring
         core.loads = count + 1
         queue = QUEUE_LD
     elif op == OP_MOVOUT or op == OP_MOVOUT_POOL:
         if not is_valid(entry_of(chip, core, slot, row.dst), t):
+            return False
+        if not has_operand(chip, core, slot, row.src0, t):
             return False
         count = core.stores
         if count == 32:
@@ -244,6 +253,9 @@ def issue_one(machine, c, core, slot_index, t):
         else:
             start_gemm(machine, work, slot_index, t)
         return True
+    if row.src0 != 0 and is_recording(machine):
+        filled = entry_of(chip, core, slot, row.src0).valid
+        record_operands(machine, work, slot_index, filled, t)
     ring[2 * count] = code
     ring[2 * count + 1] = slot_index
     slot.pc = code + 1
@@ -317,11 +329,14 @@ def issue_time(machine, core, slot, t):
     code = slot.pc
     row = CODE(program, program.code, code)
     op = row.op
-    if op == OP_MOVIN:
-        return t + 1
-    if op == OP_MOVOUT or op == OP_MOVOUT_POOL:
-        entry = entry_of(machine.chip, core, slot, row.dst)
-        return t + 1 if is_valid(entry, t + 1) else known_time(entry, t)
+    if op == OP_MOVIN or op == OP_MOVOUT or op == OP_MOVOUT_POOL:
+        if op != OP_MOVIN:
+            entry = entry_of(machine.chip, core, slot, row.dst)
+            if not is_valid(entry, t + 1):
+                return known_time(entry, t)
+        if has_operand(machine.chip, core, slot, row.src0, t + 1):
+            return t + 1
+        return source_time(machine, core, slot, code, t)
     if not has_room(core, op):
         return FAR  # it waits for a retirement, which is an event of its own
     return t + 1 if can_start(machine, core, slot, code, t + 1) else source_time(machine, core, slot, code, t)

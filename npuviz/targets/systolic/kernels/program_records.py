@@ -16,6 +16,10 @@ Requests of MOVIN and MOVOUT. Byte address of a row (i, j): tile base + OFFSET +
 0 <= i < N0, 0 <= j < N1. In MODE_COVER a row is every aligned block of `req_size` bytes that overlaps
 [row, row + LEN); in MODE_STEP it is the ceil(LEN / req_size) blocks at row rounded down + k * req_size.
 Rows are taken in rising (i, j) order; a block equal to the one just taken is dropped.
+
+Picked rows. A move whose SRC0 names an entry waits for it, and moves the rows at the byte offset that the
+entry holds as its number N. Times do not depend on values: requests go to the address that OFFSET assumes,
+of which TILE_K bytes stand for that offset.
 """
 
 from npuviz.sim.parts.record_kernels import Record, Words
@@ -43,12 +47,12 @@ OP_HOST = 18
 CODE = Record(
     "instruction",
     op="CODE words.",
-    n="rows streamed by a GEMM-type instruction",
-    src0="first operand",
+    n="rows streamed by a GEMM-type instruction; moves of picked rows: which number of src0 they use",
+    src0="first operand; moves: the entry with the offsets of picked rows, 0 where rows are known",
     src1="second operand",
     dst="MOVIN: the entry it fills; MOVOUT: the entry it drains; compute: destination",
     tile_m="rows of the product",
-    tile_k="inner size of the product",
+    tile_k="inner size of the product; moves of picked rows: the bytes of `offset` that stand for the pick",
     tile_n="columns of the product",
     vbytes="bytes of a vector operation ('v' of the latency rules); tile_m is C_TILE_M",
     base="which base address of the tile: 0..7",

@@ -19,7 +19,7 @@ def form_for(spec: SystolicSpec) -> ModelForm:
         return steps_at_once(resources, layer, item) > 0
 
     return ModelForm(
-        whole=in_plain_form(LOWERINGS.keys(), picks_rows=True),
+        whole=in_plain_form(LOWERINGS.keys(), adds_rows=True),
         whole_recurrence=is_whole,
         float_weights=True,
         # Measured: 32,768 weights take 1.2 times as long as on the Host, 73,728 a 1.6th.

@@ -10,7 +10,7 @@ from npuviz.sim.access_order import ACCESS_COLUMNS, READS, WRITES, AccessTable
 from npuviz.targets.systolic.isa import UNIT_KIND_OF, UNIT_KINDS
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.machine.entry_links import entry_links
-from npuviz.targets.systolic.tables import SystolicTables
+from npuviz.targets.systolic.tables import SystolicTables, moved_range
 from npuviz.trace.reader import TraceReader
 
 _LOADS, _STORES = UNIT_KINDS.index("LD"), UNIT_KINDS.index("ST")
@@ -50,6 +50,10 @@ def _moves(tables: SystolicTables, memory: int) -> tuple[np.ndarray, np.ndarray]
     tile, within, row, kind = tile[chosen], within[chosen], row[chosen], kind[chosen]
     bases = tiles[tile, tk.TILE.base : tk.TILE.base + 8]
     low = np.take_along_axis(bases, row[:, tk.CODE.base][:, None], axis=1)[:, 0] + row[:, tk.CODE.offset]
+    row = row.copy()
+    for each in np.flatnonzero(row[:, tk.CODE.src0] != 0).tolist():
+        low[each], row[each, tk.CODE.len] = moved_range(tables, int(tile[each]), row[each].tolist())
+        row[each, [tk.CODE.n0, tk.CODE.n1]] = 1
     move, low, length = _pieces(row, low)
     made = np.zeros((len(move), ACCESS_COLUMNS), np.int64)
     made[:, 0], made[:, 1], made[:, 3] = memory, kind[move] == _STORES, 1

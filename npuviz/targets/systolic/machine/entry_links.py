@@ -47,9 +47,9 @@ def _inside(
     wanted: dict[int, int] = {}
     for place, ((op, first, second, target), kind) in enumerate(zip(codes, kinds, strict=True)):
         if kind == LOAD:
-            read: tuple[int, ...] = ()
+            read: tuple[int, ...] = (first,) if first else ()
         elif kind == STORE:
-            read = (target,)
+            read = (target, first) if first else (target,)
         else:
             read = (first, second, target) if op in _PRODUCTS else (first, second)
         for entry in dict.fromkeys(read):

@@ -26,7 +26,9 @@ class TileProgram:
         opcode = rows[:, tk.CODE.op]
         is_gemm, is_store = np.isin(opcode, _GEMMS), np.isin(opcode, _STORES)
         is_load = opcode == tk.OP_MOVIN
-        self.loads: list[list[int]] = rows[is_load].tolist()
+        is_picked = is_load & (rows[:, tk.CODE.src0] != 0)
+        self.loads: list[list[int]] = rows[is_load & ~is_picked].tolist()
+        self.picked_loads: list[list[int]] = rows[is_picked].tolist()
         self.stores: list[list[int]] = rows[is_store].tolist()
         self.vectors: list[list[int]] = rows[~(is_gemm | is_store | is_load)].tolist()
         self.gemm_destinations: np.ndarray = rows[is_gemm, tk.CODE.dst]
@@ -34,7 +36,7 @@ class TileProgram:
         self.num_gemms = int(is_gemm.sum())
         self.stages: list[list[list[int]]] = _stages(rows[~(is_load | is_store)].tolist())
         self.is_staged: bool = any(each[0][tk.CODE.op] in _GEMMS for each in self.stages[1:])
-        self.load_of: dict[int, list[int]] = {row[tk.CODE.dst]: row for row in self.loads}
+        self.load_of: dict[int, list[int]] = {row[tk.CODE.dst]: row for row in rows[is_load].tolist()}
 
 
 def _stages(rows: list[list[int]]) -> list[list[list[int]]]:
@@ -77,7 +79,7 @@ class TileValues:
     def loaded(self, tile: int, entry: int) -> np.ndarray | None:
         """Return what the tile's MOVIN brings to an entry, or None if it loads no such entry."""
         row = self.program(tile).load_of.get(entry)
-        return None if row is None else self._load(tile, row)
+        return None if row is None or row[tk.CODE.src0] else self._load(tile, row)
 
     def contents(self, tile: int, gemms: int, vectors: int) -> Contents:
         """Return all entries after `gemms` GEMM-type and `vectors` vector instructions of the tile
@@ -101,6 +103,9 @@ class TileValues:
 
         for row in program.vectors[:vectors]:
             self._apply(row, operand, found)
+        if vectors >= len(program.vectors):
+            for row in program.picked_loads:
+                found[row[tk.CODE.dst]] = self._load(tile, row, _moved_by(row, found))
         return found
 
     def _apply(self, row: list[int], operand: Callable[[int], np.ndarray], found: Contents) -> None:
@@ -200,9 +205,9 @@ class TileValues:
         self._chain_end = (tile - 1, result)
         return result
 
-    def _load(self, tile: int, row: list[int]) -> np.ndarray:
+    def _load(self, tile: int, row: list[int], moved: int = 0) -> np.ndarray:
         storage = self._plan.storages[row[tk.CODE.tensor]]
-        data = _rows_of(self._stored(storage.root), storage, self._tables.tiles[tile], row)
+        data = _rows_of(self._stored(storage.root), storage, self._tables.tiles[tile], row, moved)
         shape = self._plan.shapes[row[tk.CODE.aux]]
         if shape:
             return data.reshape(shape)
@@ -212,7 +217,8 @@ class TileValues:
         """Write what the tile's MOVOUTs store into the flat arrays that `target` gives by root tensor."""
         for row in self.program(tile).stores:
             storage = self._plan.storages[row[tk.CODE.tensor]]
-            place = _rows_of(target(storage.root), storage, self._tables.tiles[tile], row)
+            moved = _moved_by(row, found) if row[tk.CODE.src0] else 0
+            place = _rows_of(target(storage.root), storage, self._tables.tiles[tile], row, moved)
             values = found[row[tk.CODE.dst]]
             shape, order = self._plan.orders[row[tk.CODE.aux]]
             if shape:
@@ -240,10 +246,21 @@ def _wide(values: np.ndarray) -> np.ndarray:
     return values if values.dtype.kind in "iub" else widen(values)
 
 
-def _rows_of(flat: np.ndarray, storage: Storage, tile: np.ndarray, row: list[int]) -> np.ndarray:
-    """Return a view (n0, n1, elements) of the rows that a MOVIN or MOVOUT of a tile names."""
+def _moved_by(row: list[int], found: Contents) -> int:
+    """Return the bytes by which the rows of a move lie behind those that its requests assume."""
+    return int(found[row[tk.CODE.src0]].reshape(-1)[row[tk.CODE.n]]) - row[tk.CODE.tile_k]
+
+
+def _rows_of(
+    flat: np.ndarray, storage: Storage, tile: np.ndarray, row: list[int], moved: int = 0
+) -> np.ndarray:
+    """Return a view (n0, n1, elements) of the rows that a MOVIN or MOVOUT of a tile names.
+
+    moved  bytes that picked rows lie behind the address in the program
+    """
     item = storage.item_bytes
-    start = (int(tile[tk.TILE.base + row[tk.CODE.base]]) + row[tk.CODE.offset] - storage.address) // item
+    first = int(tile[tk.TILE.base + row[tk.CODE.base]]) + row[tk.CODE.offset] + moved
+    start = (first - storage.address) // item
     shape = (row[tk.CODE.n0], row[tk.CODE.n1], row[tk.CODE.len] // item)
     steps = (row[tk.CODE.s0] // item, row[tk.CODE.s1] // item, 1)
     last = start + sum((size - 1) * step for size, step in zip(shape, steps, strict=True))

@@ -10,7 +10,7 @@ import numpy as np
 from npuviz.program.instruction import Instruction, Operand
 from npuviz.targets.systolic.isa import MNEMONICS, UNIT_KIND_OF, UNIT_KINDS
 from npuviz.targets.systolic.kernels import program_records as tk
-from npuviz.targets.systolic.tables import SystolicTables, assign_cores
+from npuviz.targets.systolic.tables import SystolicTables, assign_cores, moved_range
 
 _HOST = UNIT_KINDS.index("Host")
 
@@ -111,6 +111,11 @@ class SystolicListing:
             :, tk.CODE.s1
         ]
         size[inside] = np.where(is_store, reach + code[:, tk.CODE.len], code[:, tk.CODE.size])
+        for each in np.flatnonzero(is_store & (code[:, tk.CODE.src0] != 0)).tolist():
+            place = np.flatnonzero(inside)[each]
+            address.flat[place], size.flat[place] = moved_range(
+                self._tables, int(tile[inside][each]), code[each].tolist()
+            )
         tensor[inside] = code[:, tk.CODE.tensor]
         return address, size, tensor
 
@@ -180,7 +185,11 @@ class SystolicListing:
         destination = self._entry(core, layer, code[tk.CODE.dst], code[tk.CODE.size], code[tk.CODE.tensor])
         if UNIT_KINDS[kind] in ("LD", "ST"):
             outside = (self._dram(tile, code),)
-            reads, writes = (outside, destination) if UNIT_KINDS[kind] == "LD" else (destination, outside)
+            picked = self._entry(core, layer, code[tk.CODE.src0], 0, -1)
+            if UNIT_KINDS[kind] == "LD":
+                reads, writes = (*outside, *picked), destination
+            else:
+                reads, writes = (*destination, *picked), outside
         else:
             sources = (code[tk.CODE.src0], code[tk.CODE.src1])
             reads = tuple(operand for s in sources for operand in self._entry(core, layer, s, 0, -1))
@@ -213,10 +222,8 @@ class SystolicListing:
     def _dram(self, tile: int, code: list[int]) -> Operand:
         """Return the DRAM range that a move touches, from the first byte of its first row to the end of its
         last."""
-        base = int(self._tables.tiles[tile, tk.TILE.base + code[tk.CODE.base]])
-        span = (code[tk.CODE.n0] - 1) * code[tk.CODE.s0] + (code[tk.CODE.n1] - 1) * code[tk.CODE.s1]
         memory = self._memories.get((-1, "DRAM"), -1)
-        return Operand(memory, base + code[tk.CODE.offset], span + code[tk.CODE.len], code[tk.CODE.tensor])
+        return Operand(memory, *moved_range(self._tables, tile, code), code[tk.CODE.tensor])
 
     def _text(self, tile: int, code: list[int]) -> str:
         name = MNEMONICS[code[tk.CODE.op]]
@@ -226,8 +233,10 @@ class SystolicListing:
         if kind in ("LD", "ST"):
             address = self._dram(tile, code).address
             rows = f"{code[tk.CODE.n0] * code[tk.CODE.n1]} x {code[tk.CODE.len]} B"
-            place = _operand_text(code[tk.CODE.dst])
-            ends = (place, f"DRAM:{address:#x}") if kind == "LD" else (f"DRAM:{address:#x}", place)
+            place, outside = _operand_text(code[tk.CODE.dst]), f"DRAM:{address:#x}"
+            if code[tk.CODE.src0]:
+                outside += f" + {_operand_text(code[tk.CODE.src0])}[{code[tk.CODE.n]}]"
+            ends = (place, outside) if kind == "LD" else (outside, place)
             return f"{name} {ends[0]}, {ends[1]}, {rows}{suffix}"
         sources = [_operand_text(code[word]) for word in (tk.CODE.src0, tk.CODE.src1) if code[word]]
         if kind == "EX":

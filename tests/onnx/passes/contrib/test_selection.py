@@ -1,4 +1,4 @@
-"""Rows picked by a product are those that ONNX Runtime picks."""
+"""Rows added by a product are those that ONNX Runtime adds."""
 
 from pathlib import Path
 from typing import Any
@@ -49,45 +49,6 @@ def _floats(*shape: int) -> np.ndarray:
     return np.random.default_rng(shape).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.parametrize(
-    ("shape", "numbers", "attributes"),
-    [
-        ((7, 5), [[6, -1, 0], [3, -7, 3]], {}),
-        ((7, 2, 3), [4], {}),
-        ((1, 6, 3), [5, -6, 2], {"axis": -2}),
-        ((1, 5), [[0, -1], [0, 0]], {}),
-        ((4, 1, 2), [0, -1], {"axis": 1}),
-        ((5,), [2, -2], {}),
-        ((5, 2), 3, {}),
-    ],
-)
-@pytest.mark.parametrize("dtype", [np.int64, np.int32])
-def test_a_gather_is_a_product(
-    shape: tuple[int, ...],
-    numbers: Any,
-    attributes: dict[str, Any],
-    dtype: type,
-    is_known: bool,
-    tmp_path: Path,
-) -> None:
-    given = {"numbers": np.array(numbers, dtype)}
-    known = {"x": _floats(*shape)}
-    if not is_known:
-        given |= known
-    nodes = [helper.make_node("Gather", ["x", "numbers"], ["y"], **attributes)]
-    operators = _operators(_read(tmp_path, nodes, given, known if is_known else {}), given)
-    assert "Gather" not in operators
-    assert ("MatMul" in operators) == (shape[attributes.get("axis", 0)] > 1)
-
-
-@pytest.mark.parametrize("rows", [1, 6])
-def test_gathering_whole_rows_by_points_is_a_product(rows: int, tmp_path: Path) -> None:
-    given = {"x": _floats(rows, 3, 2), "numbers": np.array([[[rows - 1], [0]], [[-1], [-rows]]], np.int64)}
-    nodes = [helper.make_node("GatherND", ["x", "numbers"], ["y"])]
-    assert "GatherND" not in _operators(_read(tmp_path, nodes, given, {}), given)
-
-
 @pytest.mark.parametrize("rows", [1, 4])
 def test_rows_added_to_rows_are_a_product(rows: int, tmp_path: Path) -> None:
     numbers = np.array([[rows - 1], [0], [-1], [0], [-rows]], np.int64)
@@ -102,13 +63,14 @@ def test_rows_added_to_rows_are_a_product(rows: int, tmp_path: Path) -> None:
     assert "ScatterElements" not in operators
 
 
+def _adding(data: str, updates: str, result: str) -> onnx.NodeProto:
+    return helper.make_node("ScatterElements", [data, "numbers", updates], [result], axis=0, reduction="add")
+
+
 def test_several_operators_share_the_matrix(tmp_path: Path) -> None:
-    given = {"x": _floats(6, 3), "z": _floats(6, 3), "numbers": np.array([5, -2, 1], np.int64)}
-    nodes = [
-        helper.make_node("Gather", ["x", "numbers"], ["a"]),
-        helper.make_node("Gather", ["z", "numbers"], ["b"]),
-        helper.make_node("Sub", ["a", "b"], ["y"]),
-    ]
+    given = {"x": _floats(6, 1), "z": _floats(6, 1), "numbers": np.array([[5], [-2], [1]], np.int64)}
+    given |= {"u": _floats(3, 1)}
+    nodes = [_adding("x", "u", "a"), _adding("z", "u", "b"), helper.make_node("Sub", ["a", "b"], ["y"])]
     graphs = _read(tmp_path, nodes, given, {})
     _operators(graphs, given)
     assert [node.op_type for node in graphs[1].nodes].count("Equal") == 1
@@ -129,15 +91,17 @@ def test_other_ways_to_scatter_stay(numbers: Any, attributes: dict[str, Any], tm
 
 
 def test_a_large_matrix_is_not_made(tmp_path: Path) -> None:
-    given = {"numbers": np.array([1, 2], np.int64)}
-    nodes = [helper.make_node("Gather", ["x", "numbers"], ["y"])]
+    given = {"numbers": np.array([[1], [2]], np.int64), "u": _floats(2, 1)}
     form = ModelForm(whole=lambda _: False, selection_elements=27)
-    assert "Gather" in _operators(_read(tmp_path, nodes, given, {"x": _floats(7, 5)}, form), given)
+    known = {"x": _floats(7, 1)}
+    assert "ScatterElements" in _operators(
+        _read(tmp_path, [_adding("x", "u", "y")], given, known, form), given
+    )
 
 
 def test_rows_that_are_no_numbers_are_not_multiplied(tmp_path: Path) -> None:
-    rows = _floats(7, 5)
-    rows[3, 3] = -np.inf
-    given = {"numbers": np.array([1, 2], np.int64)}
-    nodes = [helper.make_node("Gather", ["x", "numbers"], ["y"])]
-    assert "Gather" in _operators(_read(tmp_path, nodes, given, {"x": rows}), given)
+    rows = _floats(7, 1)
+    rows[3] = -np.inf
+    given = {"numbers": np.array([[1], [2]], np.int64), "u": _floats(2, 1)}
+    nodes = [_adding("x", "u", "y")]
+    assert "ScatterElements" in _operators(_read(tmp_path, nodes, given, {"x": rows}), given)

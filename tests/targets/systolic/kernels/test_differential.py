@@ -6,7 +6,7 @@ import pytest
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.systolic.compiler.builder import ProgramBuilder
 from npuviz.targets.systolic.compiler.parity.fitting import check_fits
-from npuviz.targets.systolic.compiler.template import Rows, Template
+from npuviz.targets.systolic.compiler.template import Pick, Rows, Template
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels import records as sk
 from npuviz.targets.systolic.machine.engine import Engine
@@ -32,6 +32,7 @@ def random_template(random: np.random.Generator, builder: ProgramBuilder, key: i
     num_loads = int(random.integers(1, 5))
     loaded = [builder.scratchpad_entry((key, "in", i), -1, 1024) for i in range(num_loads)]
     outs = [builder.accumulator_entry((key, "out", i), -1, 512) for i in range(int(random.integers(1, 4)))]
+    late = builder.scratchpad_entry((key, "late"), -1, 512)
 
     def write(template: Template) -> None:
         for entry in loaded:
@@ -54,7 +55,12 @@ def random_template(random: np.random.Generator, builder: ProgramBuilder, key: i
                 template.vector(opcode, (out, 0), out, vbytes=vbytes, tile_m=m, size=512)
         for out in outs:
             rows = Rows(1, 8, int(random.integers(1, 90)), n0=int(random.integers(1, 6)), s0=200)
-            template.movout(out, rows)
+            picked = Pick(outs[int(random.integers(len(outs)))], 0, 64)
+            template.movout(out, rows, pick=picked if random.random() < 0.4 else None)
+        if random.random() < 0.4:
+            template.vector(tk.OP_MUL, (outs[0], 0), outs[0], vbytes=400, tile_m=1, size=512)
+            template.movin(late, Rows(0, 0, 100), size=512, pick=Pick(outs[0], 0, 640))
+            template.movout(late, Rows(1, 4096, 100))
 
     return builder.template(key, write)
 

@@ -11,6 +11,7 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering
 from npuviz.targets.systolic.compiler.operators.copies import Axis, Move, lower_moves
+from npuviz.targets.systolic.compiler.operators.picking import lower_gather as lower_gather_of_run
 from npuviz.targets.systolic.values.storage import Storage
 
 MAX_MOVES = 256
@@ -197,12 +198,14 @@ def lower_expand(lowering: Lowering, node: Node) -> None:
 
 
 def lower_gather(lowering: Lowering, node: Node) -> None:
-    """Lower Gather with constant indices: a slice for each run of indices at even distances."""
+    """Lower Gather: a slice for each run of constant indices at even distances, a move for each index known
+    at run time only."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     indices = lowering.constant(node.inputs[1])
-    if indices is None:
-        raise CannotLower("which rows it takes is known at run time only")
     axis = attributes_of(node).axis(len(source.shape))
+    if indices is None:
+        lower_gather_of_run(lowering, node)
+        return
     if indices.ndim > 1 and not output.is_row_major:
         raise CannotLower("indices with more than one axis, which do not follow each other in DRAM")
     places = [int(value) % source.shape[axis] for value in indices.reshape(-1)]
@@ -210,7 +213,12 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
     targets[axis : axis + indices.ndim] = [targets[axis + indices.ndim - 1] if indices.ndim else 0]
     axes = tuple(map(Axis, source.shape, source.strides(), targets))
     whole = Move(source.tensor, output.tensor, axes)
-    lower_moves(lowering, node, _at_places(whole, axis, places, source.strides()[axis]))
+    try:
+        moves = _at_places(whole, axis, places, source.strides()[axis])
+    except CannotLower:
+        lower_gather_of_run(lowering, node)
+        return
+    lower_moves(lowering, node, moves)
 
 
 def lower_depth_to_space(lowering: Lowering, node: Node) -> None:

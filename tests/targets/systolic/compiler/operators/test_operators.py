@@ -237,7 +237,11 @@ CASES: dict[str, Case] = {
     "gather by two axes": Case(
         "Gather", [(5, 8, 40), constant("i", np.array([[7, -1, 3], [1, 2, 3]]))], {"axis": 1}
     ),
-    "gather one of many": Case("Gather", [(300, 4), constant("i", [1, 0] * 280)], {"axis": 0}, place="Host"),
+    "gather one of many": Case("Gather", [(300, 4), constant("i", [1, 0] * 280)], {"axis": 0}),
+    "gather points": Case("GatherND", [(5, 8, 40), constant("i", np.array([[4, 7], [-5, -8], [2, 3]]))]),
+    "gather elements": Case(
+        "GatherElements", [(5, 8), constant("i", np.array([[4, 0, -1], [2, 2, -5]]))], {"axis": 0}
+    ),
     "depth to space": Case("DepthToSpace", [IMAGE], {"blocksize": 2}),
     "depth to space CRD": Case("DepthToSpace", [IMAGE], {"blocksize": 2, "mode": "CRD"}),
     "space to depth": Case("SpaceToDepth", [(2, 3, 8, 10)], {"blocksize": 2}),
