@@ -109,6 +109,64 @@ def half_table(function: Function, low: int, high: int) -> ActivationTable:
     return ActivationTable(fill, 1.0, Requantisation(1 << shift, 0, 0), minus)
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A function over a domain, as one of the two tables holds it; it is level outside.
+
+    The width of the domain is a power of two, at least 2.
+    """
+
+    function: Function
+    low: int
+    high: int
+
+    @property
+    def select(self) -> int:
+        """Bits of a value between two entries."""
+        width = self.high - self.low
+        if width < 2 or width & (width - 1):
+            raise ValueError(f"a table from {self.low} to {self.high}: the width must be a power of two")
+        return width.bit_length() - INTERVALS.bit_length()
+
+    def entries(self) -> np.ndarray:
+        """Return the values of all entries."""
+        return self.function(self.low + np.arange(INTERVALS + 1) * 2.0**self.select)
+
+
+def two_functions(low: Piece, high: Piece) -> ActivationTable:
+    """Return the tables of two functions of the fp16 pipeline, LE the lower and LO the higher piece.
+
+    Between the pieces LO's first value counts, which should be LE's last. Raises ValueError for pieces that
+    overlap.
+    """
+    if low.high >= high.low:
+        raise ValueError(f"a table to {low.high} and one from {high.low} on overlap")
+    entries = [piece.entries() for piece in (low, high)]
+    peak = max(float(np.abs(values).max()) for values in entries)
+    exponent = min(15, int(np.floor(np.log2(LARGEST / peak))))
+    words: list[Word] = []
+    for table, values in enumerate(entries):
+        words += _entry_words(table, np.rint(values * 2.0**exponent).astype(np.int64))
+    fill = (
+        *words,
+        dpu_word("LUT_CFG", hybrid_priority=1, overflow_priority=1),
+        dpu_word("LUT_INFO", lo_index=high.select & 0xFF, le_index=low.select & 0xFF),
+        dpu_word("LUT_LE_START", start=low.low & 0xFFFFFFFF),
+        dpu_word("LUT_LE_END", end=low.high & 0xFFFFFFFF),
+        dpu_word("LUT_LO_START", start=high.low & 0xFFFFFFFF),
+        dpu_word("LUT_LO_END", end=high.high & 0xFFFFFFFF),
+        *(dpu_word(f"LUT_{name}_SLOPE_SCALE") for name in ("LE", "LO")),
+        *(dpu_word(f"LUT_{name}_SLOPE_SHIFT") for name in ("LE", "LO")),
+    )
+    return ActivationTable(fill, 1.0, Requantisation(1, 0, 0), exponent)
+
+
+def _entry_words(table: int, values: np.ndarray) -> list[Word]:
+    """Return the words that write the entries of one table, from the first on."""
+    begin = dpu_word("LUT_ACCESS_CFG", access=1, table=table)
+    return [begin, *(dpu_word("LUT_ACCESS_DATA", entry=value & 0xFFFF) for value in values.tolist())]
+
+
 def _far_slopes(function: Function, low: float, high: float) -> tuple[float, float]:
     """Return the slopes of a function far below and above its domain, where it is nearly straight.
 
@@ -134,9 +192,7 @@ def _fill(
     whole = np.clip(np.rint(entries), -32768, 32767).astype(np.int64)
     words: list[Word] = []
     for table in (0, 1):
-        words.append(dpu_word("LUT_ACCESS_CFG", access=1, table=table))
-        part = whole[table * INTERVALS : (table + 1) * INTERVALS + 1]
-        words += [dpu_word("LUT_ACCESS_DATA", entry=value & 0xFFFF) for value in part.tolist()]
+        words += _entry_words(table, whole[table * INTERVALS : (table + 1) * INTERVALS + 1])
     low, middle, high = (limit & 0xFFFFFFFF for limit in limits)
     (under, under_shift), (over, over_shift) = (_slope(slope) for slope in slopes)
     return (

@@ -14,8 +14,10 @@ from npuviz.targets.rk3588.compiler.activation_functions import activation_funct
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.lookup_table import (
     ActivationTable,
+    Piece,
     half_table,
     stand_alone_table,
+    two_functions,
 )
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from tests.targets.rk3588.values.test_dpu import run
@@ -124,3 +126,17 @@ def test_domains_that_cover_nothing() -> None:
         half_table(np.sin, 0, 3)
     with pytest.raises(ValueError, match="power of two"):
         half_table(np.sin, 0, 1)
+
+
+def test_two_functions_side_by_side() -> None:
+    """Each in its domain, the first level below it, the second level above; between them, where they meet."""
+    table = two_functions(Piece(lambda x: np.tanh(x / 4), -16, 16), Piece(lambda x: np.tanh(64 - x), 60, 68))
+    inputs = np.concatenate([[-60000, -20], np.linspace(-16, 16, 501), [17, 30, 50]]).astype(np.float16)
+    above = np.concatenate([np.linspace(60, 68, 501), [69, 100, 60000]]).astype(np.float16)
+    outputs = through(table, np.concatenate([inputs, above])[None, None, :], half=True).astype(np.float64)
+    real = np.tanh(np.concatenate([inputs.astype(np.float64) / 4, 64 - above.astype(np.float64)]))
+    assert np.abs(outputs - real).max() < 1e-3
+    with pytest.raises(ValueError, match="power of two"):
+        two_functions(Piece(np.sin, 0, 3), Piece(np.sin, 8, 16))
+    with pytest.raises(ValueError, match="overlap"):
+        two_functions(Piece(np.sin, 0, 8), Piece(np.sin, 8, 16))

@@ -135,11 +135,13 @@ def convolve_into(
     *,
     fuses: bool = False,
     second: tuple[Buffer, int] | None = None,
+    stages: Stages | None = None,
 ) -> None:
     """Emit tasks from one cube to another, which may be of fp32.
 
     fuses   whether the layer's activation follows the sums
     second  a cube as large as the target and the ALU code (or MULTIPLY) by which EW joins it to the sums
+    stages  what follows the bias, without an activation
     """
     source, target = ends
     dtype = source.dtype
@@ -151,7 +153,8 @@ def convolve_into(
     if activation is not None and limit_of(b.graph.constants, activation) is None:
         taken, out = activation.taken, layer.output.quantisation
         table = table_of_halves(activation) if not (taken and out) else table_of_sums(activation, taken, out)
-    stages = stages_of(b, name, activation, operands, table)
+    own = stages_of(b, name, activation, operands, table)
+    stages = own if stages is None else replace(stages, bias_address=own.bias_address)
     channels = operands.weights.shape[0 if shape.is_depthwise else 1]
     rows, columns = shape.rows, shape.columns
     images = cube_shape(source.shape)[0]
@@ -234,9 +237,12 @@ def stages_of(
 
 def _from_kernel(stages: Stages, low: int) -> Stages:
     """Return the stages of the kernels from `low` on: with their part of bias and scales."""
-    bias, scales = stages.bias_address, stages.scale_address
+    bias, scales, operand = stages.bias_address, stages.scale_address, stages.operand
+    if operand is not None and operand.constant is None and not operand.stride:
+        operand = replace(operand, address=operand.address + operand.item * low)
     return replace(
         stages,
+        operand=operand,
         bias_address=None if bias is None else bias + 4 * low,
         scale_address=None if scales is None else scales + 2 * low,
     )

@@ -71,6 +71,67 @@ def test_weights_stay_in_cbuf_from_step_to_step(tmp_path: Path) -> None:
     assert [conv.keeps_weights for conv in found if conv is not None] == [False, False, True, True, True]
 
 
+TASKS = [
+    ("RNN", 1, 20, {}, 1), ("RNN", 3, 20, {}, 1),
+    ("GRU", 1, 20, {"linear_before_reset": 1}, 3), ("GRU", 3, 20, {"linear_before_reset": 1}, 6),
+    ("GRU", 1, 20, {}, 4), ("GRU", 3, 20, {}, 6),
+    ("LSTM", 1, 20, {}, 4), ("LSTM", 3, 20, {}, 5), ("LSTM", 1, 200, {}, 5),
+]  # fmt: skip
+"""Operator, batch, hidden values, attributes, tasks of a step."""
+
+
+@pytest.mark.parametrize(("kind", "batch", "hidden", "extra", "tasks"), TASKS)
+def test_tasks_of_a_step(
+    tmp_path: Path, kind: str, batch: int, hidden: int, extra: dict[str, Any], tasks: int
+) -> None:
+    """One example has fewer; an LSTM of 200 has no room in CBUF for a gate that is there twice."""
+    counts = [
+        len(on_npu(layer(kind, steps, batch, 6, hidden, given="B", **extra).save(tmp_path), MOST).work)
+        for steps in (3, 5)
+    ]
+    assert counts[1] - counts[0] == 2 * tasks
+
+
+@pytest.mark.parametrize("is_late", [0, 1])
+def test_weights_of_a_gru_stay_in_cbuf(tmp_path: Path, is_late: int) -> None:
+    """Both products of a step take them from there, the second one those of one gate alone."""
+    model = layer("GRU", 3, 1, 8, 32, linear_before_reset=is_late)
+    found = [task.work.convolution for task in on_npu(model.save(tmp_path), MOST).work]
+    products = [conv for conv in found if conv is not None][1:]
+    assert [conv.keeps_weights for conv in products] == [False, *[True] * 5]
+    assert [conv.kernels for conv in products] == [96, 32] * 3
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_inputs_far_beyond_the_table_leave_gates_open_or_shut(tmp_path: Path, kind: str, batch: int) -> None:
+    """Sums of thousands, of either sign, never reach the half of the table that is another function's."""
+    model = Model(4, batch, 3)
+    positive = model.add("Add", model.add("Relu", "x"), model.constant(np.float32(1)))
+    signs = np.random.default_rng(3).choice([-2048.0, 2048.0], (1, GATES[kind] * 12, 3))
+    signs[..., 1:] = 0
+    weights = [model.constant(signs.astype(np.float32)), model.weight(1, GATES[kind] * 12, 12)]
+    model.add(kind, positive, *weights, hidden_size=12)
+    on_npu(model.save(tmp_path), MOST)
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_weights_of_the_state_beyond_the_table_are_the_hosts(tmp_path: Path, kind: str) -> None:
+    model = Model(3, 1, 6)
+    weights = [model.weight(1, GATES[kind] * 12, 6), model.weight(1, GATES[kind] * 12, 12, scale=60)]
+    model.add(kind, "x", *weights, hidden_size=12)
+    finished = checked(model.save(tmp_path), MOST)
+    assert "reach beyond the table" in finished.host_reasons[0]
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_errors_of_many_steps_stay_small(tmp_path: Path, kind: str) -> None:
+    finished = on_npu(layer(kind, 60, 1, 8, 24, given="B").save(tmp_path), MOST)
+    (found,) = finished.result.tensors
+    assert found.whole is not None
+    assert found.whole.largest < 2e-3
+
+
 def test_states_that_a_run_gives(tmp_path: Path) -> None:
     """Both states and the last ones as tensors of their own, read by other operators."""
     model = Model(5, 2, 24)
