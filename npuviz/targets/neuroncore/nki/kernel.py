@@ -26,7 +26,7 @@ from npuviz.targets.neuroncore.nki.frameworks import array_of, like_arguments, w
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
 from npuviz.targets.neuroncore.nki.observing import Observer
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, dtype_of
-from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.errors import KernelError, OutOfBounds
 from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE, range_of_kernel
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
 from npuviz.targets.neuroncore.nki.record.output_writes import note_double_writes
@@ -371,7 +371,7 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
     hazards = machine.hazards()
     for hazard in hazards:
         if hazard.kind == "out-of-bounds":
-            raise IndexError(hazard.text.rpartition(": ")[2])
+            raise OutOfBounds(hazard.text.rpartition(": ")[2])
         if hazard.kind == "fault":
             raise KernelError(f"the chip misbehaved: {hazard.text}")
     tables = lowered.compiled.tables

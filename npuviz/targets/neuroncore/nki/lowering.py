@@ -74,6 +74,8 @@ class Lowering(Placing):
                 for each in (step.target, *step.more):
                     if each is not None:
                         self._spilling.written(each.storage)
+            except KernelError as error:
+                raise error.at(self._where(step)) from None
             except DoesNotFit as error:
                 raise KernelError(f"{self._where(step)}: {error}{self._live(number)}") from None
             except (CannotLower, SimulationError, ValueError) as error:
@@ -240,7 +242,12 @@ class Lowering(Placing):
     def _tensor_tensor(self, step: Step) -> None:
         a, b = (self._view(each) for each in step.sources)
         target, op = self._view(step.target), step.values["op"]
-        self._on_engine(step, lambda engine: self._builder.isa.tensor_tensor(target, a, b, op, engine))
+        # Ref: nki.isa.tensor_tensor: whole numbers go to GpSimd, unless Vector is asked for or one is in PSUM
+        is_vector = step.values.get("engine") == Engine.DVE or any(
+            each is not None and each.buffer == PSUM for each in (step.target, *step.sources)
+        )
+        exact = False if is_vector else None
+        self._on_engine(step, lambda engine: self._builder.isa.tensor_tensor(target, a, b, op, engine, exact))
 
     def _tensor_scalar(self, step: Step) -> None:
         values = step.values

@@ -19,7 +19,7 @@ from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.targets.neuroncore.nki.absent import is_taken_as_missing, missing_packages
 from npuviz.targets.neuroncore.nki.exits import exits_raise
-from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
+from npuviz.targets.neuroncore.nki.record.errors import UNDOCUMENTED, KernelError, KernelTimeout
 
 SHIMS = Path(__file__).parent / "shims"
 """Holds the packages `neuronxcc` and `nki` that kernel files import."""
@@ -218,7 +218,7 @@ def _remedy(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name:
         name = error.name.partition(".")[0]
         if name in _OUTER_MODULES:
-            return f"; {error.name} is not in the public documentation: npuviz does not know what it does"
+            return f"; undocumented: {error.name} {UNDOCUMENTED}"
         return (
             f"; npuviz needs no {name}: import it inside the functions that use it, "
             f"or install it for {Path(sys.executable).name}"

@@ -175,3 +175,16 @@ def test_an_unknown_machine_of_a_script_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn9")
     with stand_ins(), pytest.raises(UsageError, match="NEURON_PLATFORM_TARGET_OVERRIDE 'trn9': expected one"):
         imported(tmp_path / "kernels.py").kernel(np.zeros((4, 4), np.float32))
+
+
+def test_kernels_wrapped_for_torch_are_the_kernels(tmp_path) -> None:
+    text = ADDS + (
+        "from torch_neuronx.nki_hop import wrap_nki\nfrom torch_neuronx import nki as same\n"
+        "import numpy as np\n\nassert same is nki\nx = np.ones((4, 4), np.float32)\n"
+        "assert (wrap_nki(kernel)(x, x) == 2).all()\n"
+    )
+    (tmp_path / "script.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "script.py")], env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

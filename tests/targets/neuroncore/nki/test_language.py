@@ -302,3 +302,94 @@ def test_vector_transposes_32_rows_and_columns_at_a_time(tmp_path, rows: int, co
     assert isinstance(payload, Payload)
     turning = payload.tables.instructions["opcode"] == Opcode.NC_TRANSPOSE
     assert turning.sum() == -(-rows // 32) * -(-columns // 32)
+
+
+def test_a_comparison_of_indices_is_a_condition(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(x, y):
+    out = nl.ndarray((2, 16, 24), dtype=x.dtype, buffer=nl.shared_hbm)
+    ip, ix = nl.arange(16)[:, None], nl.arange(24)[None, :]
+    a, b = nl.load(x), nl.load(y)
+    nl.store(out[0], nl.where(ip + 3 >= ix, a, -9984.0))
+    nl.store(out[1], nl.where((ip + 3 >= ix) & (ix > 1), a, b))
+    return out
+"""
+    )
+    x, y = random(16, 24), random(16, 24, seed=1)
+    found = ran(tmp_path, text, {"x": x, "y": y})
+    row, column = np.arange(16)[:, None], np.arange(24)[None, :]
+    assert np.array_equal(found[0], np.where(row + 3 >= column, x, np.float32(-9984)))
+    assert np.array_equal(found[1], np.where((row + 3 >= column) & (column > 1), x, y))
+    with pytest.raises(KernelError, match=r"kernel.py:12: nl.where of a comparison of indices"):
+        loaded(tmp_path, text.replace("a, -9984.0", "1.0, 2.0"), {"x": x, "y": y})
+
+
+def test_iota_of_a_loop_index_or_program_is_one_element(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((4, 1), dtype=nl.int32, buffer=nl.shared_hbm)
+    for i in nl.affine_range(4):
+        nl.store(out[i], nisa.iota(i + nl.program_id(0), dtype=nl.int32))
+    return out
+"""
+    )
+    assert ran(tmp_path, text, {"x": random(4, 4)})[:, 0].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("engine", ["", ", engine=nisa.vector_engine", ", engine=nisa.gpsimd_engine"])
+def test_whole_numbers_are_exact_on_gpsimd_alone(tmp_path, engine) -> None:
+    text = FIRST + "@nki.jit\ndef kernel(x):\n    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n"
+    text += f"    t = nl.load(x)\n    nl.store(out, nisa.tensor_tensor(t, t, op=np.add{engine}))\n"
+    text += "    return out\n"
+    x = np.array([[3, (1 << 26) + 1]], np.int32).repeat(4, axis=0)
+    found = ran(tmp_path, text, {"x": x})
+    assert found[0].tolist() == [6, (1 << 27) + (0 if "vector" in engine else 2)]
+
+
+def test_whole_numbers_that_lie_in_psum_are_added_by_vector(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(x, y):
+    out = nl.ndarray((16, 8), dtype=nl.int32, buffer=nl.shared_hbm)
+    column = nl.transpose(nl.load(y).broadcast_to((1, 16)))
+    nl.store(out, nl.load(x) * 3 + column.broadcast_to((16, 8)))
+    return out
+"""
+    )
+    x, y = np.arange(128, dtype=np.int32).reshape(16, 8), np.array([[7]], np.int32)
+    assert np.array_equal(ran(tmp_path, text, {"x": x, "y": y}), x * 3 + 7)
+
+
+def test_a_load_may_skip_rows_beyond_a_tensor(tmp_path) -> None:
+    text = (
+        FIRST
+        + """
+from neuronxcc.nki.isa.constants import oob_mode
+
+@nki.jit
+def kernel(x, rows):
+    out = nl.ndarray((2, 8, 4), dtype=x.dtype, buffer=nl.shared_hbm)
+    ip, ix = nl.arange(8)[:, None], nl.arange(4)[None, :]
+    index = nl.load(rows)
+    kept = nl.zeros((2, nl.par_dim(8), 4), dtype=x.dtype)
+    kept[1, ip, ix] = nl.load(x[index[ip, 0], ix], mode=oob_mode.skip)
+    for i in nl.affine_range(2):
+        nl.store(out[i], kept[i])
+    return out
+"""
+    )
+    x, rows = random(10, 4), np.array([[3], [9], [10], [0], [77], [1], [2], [9]], np.int32)
+    found = ran(tmp_path, text, {"x": x, "rows": rows})
+    wanted = np.where(rows < 10, x[np.minimum(rows[:, 0], 9)], np.float32(0))
+    assert not found[0].any()
+    assert np.array_equal(found[1], wanted)
+    with pytest.raises(KernelError, match=r"oob_mode 7 is nisa.oob_mode.error or nisa.oob_mode.skip"):
+        loaded(tmp_path, text.replace("oob_mode.skip)", "7)"), {"x": x, "rows": rows})

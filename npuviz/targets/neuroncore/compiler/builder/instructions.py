@@ -100,14 +100,22 @@ class Instructions:
         self._engines.run(Opcode.TENSOR_COPY, (dst, src), engine=engine, flags=Flag.INTEGER * integer)
 
     def tensor_tensor(
-        self, dst: View, a: View, b: View, op: Alu, engine: Engine | None = None, integer: bool = False
+        self,
+        dst: View,
+        a: View,
+        b: View,
+        op: Alu,
+        engine: Engine | None = None,
+        integer: bool | None = None,
     ) -> None:
         """Emit dst = a op b.
 
-        integer  exact arithmetic (by GpSimd); always so for two 32-bit integers
+        integer  whether arithmetic is exact (by GpSimd); None: where both are 32-bit integers
         """
         flags = 0
-        if op not in BITVEC and (integer or (a.dtype in _WORDS and b.dtype in _WORDS)):
+        if integer is None:
+            integer = a.dtype in _WORDS and b.dtype in _WORDS
+        if integer and op not in BITVEC:
             flags = Flag.INTEGER
         self._engines.run(Opcode.TENSOR_TENSOR, (dst, a, b), op0=op, engine=engine, flags=flags)
 

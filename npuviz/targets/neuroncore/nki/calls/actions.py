@@ -4,6 +4,7 @@ from npuviz.targets.neuroncore.nki.calls import elementwise
 from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
 from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.record import views as views  # gives tensors more of them
+from npuviz.targets.neuroncore.nki.record.guarding import guard_methods
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.subscripts import subscripted
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
@@ -34,3 +35,4 @@ class PythonActions:
 
 
 ACTIONS = PythonActions()
+guard_methods()

@@ -6,7 +6,7 @@ from typing import Any
 
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.nki.calls.instances import NeedsInstances, are_waiting, meeting
-from npuviz.targets.neuroncore.nki.calls.movement import combined
+from npuviz.targets.neuroncore.nki.calls.movement import combined, is_skipping
 from npuviz.targets.neuroncore.nki.calls.operands import tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
@@ -93,7 +93,7 @@ def dma_compute(dst: object, srcs: Sequence[object], op: object, scales: Any, oo
         others = [each for each in sources if each.row_index is None]
         if len(others) != 1 or len(sources) > 2:
             raise KernelError("dma_compute with vector_offset takes what lies at dst and one source")
-        skips = bool(int(oob_mode))  # type: ignore[call-overload]
+        skips = is_skipping(oob_mode)
         current().move(dst, combined(dst, others[0], op, skips), None, skips)
         return
     for each in sources:

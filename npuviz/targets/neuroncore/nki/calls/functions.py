@@ -5,12 +5,13 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.calls import compute, elementwise, exchange, random_numbers
+from npuviz.targets.neuroncore.nki.calls import compute, elementwise, exchange, patterns, random_numbers
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
-from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
+from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.index import Mask
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of, boxes_of
@@ -177,8 +178,14 @@ def trunc(x: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
 
 
 def where(condition: Any, x: Any, y: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
-    """x where the condition is not 0, else y."""
+    """x where the condition is not 0, or a comparison of indices holds, else y."""
     recording = current()
+    if isinstance(condition, Mask):
+        shapes = [each.shape for each in (x, y) if isinstance(each, Tensor)]
+        if not shapes:
+            raise KernelError("nl.where of a comparison of indices: x or y is a tile")
+        condition = patterns.predicate_of(condition, builtins.max(shapes, key=math.prod))
+    condition = tile(condition, "nl.where condition")
     shape = condition.shape
     kind = result_dtype(dtype, *(each if isinstance(each, Tensor) else number(each) for each in (x, y)))
     made = recording.new(shape, kind, SBUF)

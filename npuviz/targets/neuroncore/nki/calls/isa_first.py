@@ -6,7 +6,7 @@ from typing import Any
 from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns, random_numbers
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import fp32 as fp32
-from npuviz.targets.neuroncore.nki.calls.operands import refuse, refuse_unknown
+from npuviz.targets.neuroncore.nki.calls.operands import refuse, refuse_unknown, tile
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Mask
@@ -206,15 +206,8 @@ def affine_select(
     """on_true_tile where the comparison of indices holds."""
     if not isinstance(pred, Mask) or len(pred.conditions) != 1:
         raise KernelError("affine_select: pred is one comparison of index expressions")
-    condition = pred.conditions[0]
-    shape = on_true_tile.shape
-    expression = condition.expression
-    steps = (0,) * (len(shape) - expression.ndim) + tuple(
-        step if size > 1 else 0 for size, step in zip(expression.shape, expression.steps, strict=True)
-    )
-    return patterns.affine_select(
-        None, on_true_tile, expression.const, steps[1:], steps[0], condition.op, on_false_value, mask, dtype
-    )
+    source = tile(on_true_tile, "affine_select on_true_tile")
+    return patterns.select_where(pred.conditions[0], source, on_false_value, mask, dtype)
 
 
 def tensor_copy(src: Any, *, mask: Any = None, dtype: Any = None, engine: Any = 0, **_: Any) -> Tensor:

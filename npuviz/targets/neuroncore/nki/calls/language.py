@@ -418,9 +418,9 @@ def finfo(dtype: Any) -> Any:
 # --- movement ----------------------------------------------------------------------------------------
 
 
-def load(src: Any, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
-    """HBM to a new tile."""
-    return move.load(src, mask, dtype)
+def load(src: Any, dtype: Any = None, mask: Any = None, mode: Any = 0, **_: Any) -> Tensor:
+    """HBM to a new tile; mode, as kernels of the vendor give it, is the oob_mode of dma_copy."""
+    return move.load(src, mask, dtype, mode)
 
 
 def store(dst: Any, value: Any, mask: Any = None, **_: Any) -> None:

@@ -20,8 +20,9 @@ _SIDE_BY_SIDE = 16
 # --- movement ----------------------------------------------------------------------------------------
 
 
-def load(src: object, mask: object = None, dtype: object = None) -> Tensor:
-    """HBM to a new SBUF tile."""
+def load(src: object, mask: object = None, dtype: object = None, mode: object = 0) -> Tensor:
+    """HBM to a new SBUF tile; with oob_mode.skip, rows by an index beyond the tensor stay as they were where
+    the tile is assigned to."""
     if not isinstance(src, Tensor) or src.is_on_chip:
         raise KernelError(f"nl.load: expected a tensor in HBM, found {src!r}", "err_unsupported_memory")
     recording = current()
@@ -29,8 +30,9 @@ def load(src: object, mask: object = None, dtype: object = None) -> Tensor:
         src = src.boxed(None).reshape(src.shape[0], 1)
     box = boxes_of(mask, src.shape)
     made = recording.new(src.shape, dtype or src.dtype, SBUF, result=True)
-    step = recording.move(made, src, box)
-    if src.row_index is None:
+    skips = is_skipping(mode)
+    step = recording.move(made, src, box, skips)
+    if src.row_index is None or (skips and box is None):
         recording.keep_result(made, step)
     elif box is not None:
         recording.keep_part(made, box)
@@ -68,7 +70,7 @@ def dma_copy(dst: object, src: object, mask: object = None, rmw: object = None, 
     if dst.size != src.size and not (src.row_index or dst.row_index):
         raise KernelError(f"dma_copy of {src!r} to {dst!r}: {src.size} and {dst.size} elements")
     box = boxes_of(mask, dst.shape)
-    skips = bool(int(oob_mode))  # type: ignore[call-overload]
+    skips = is_skipping(oob_mode)
     if rmw is not None:
         box = box_of(mask, dst.shape)
         src, box = combined(dst.boxed(box), src.boxed(box), rmw, skips), None
@@ -79,6 +81,17 @@ def dma_copy(dst: object, src: object, mask: object = None, rmw: object = None, 
         if end - first < dst.shape[0]:
             dst, src = dst.slice(0, first, end), src.slice(0, first, end)
     current().move(dst, src, box, skips)
+
+
+def is_skipping(mode: object) -> bool:
+    """Whether an oob_mode leaves accesses beyond a tensor out. Raises KernelError."""
+    try:
+        found = int(mode)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        found = -1
+    if found not in (0, 1):
+        raise KernelError(f"oob_mode {mode!r} is nisa.oob_mode.error or nisa.oob_mode.skip")
+    return bool(found)
 
 
 def _rows_inside(*sides: Tensor) -> tuple[int, int]:

@@ -6,9 +6,9 @@ from math import prod
 from npuviz.targets.neuroncore.isa import Flag
 from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.calls.operands import run, tile
-from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, name_of
+from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, name_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Index, whole
+from npuviz.targets.neuroncore.nki.record.index import Condition, Index, Mask, whole
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import operator
 from npuviz.targets.neuroncore.nki.record.numbers import number
@@ -34,7 +34,9 @@ def iota(
 
 
 def iota_of(expression: object, dtype: object, mask: object = None) -> Tensor:
-    """iota of an index expression."""
+    """iota of an index expression; of a loop index or program_id alone: one element."""
+    if not isinstance(expression, Index | Tensor) and hasattr(expression, "__index__"):
+        expression = Index((1, 1), whole(expression), (0, 0))
     if not isinstance(expression, Index):
         raise KernelError(f"iota of {expression!r}: expected an expression of nl.arange")
     if expression.ndim < 2:
@@ -61,6 +63,26 @@ def affine_select(
         base=base, steps=tuple(steps), multiplier=multiplier, op=operator(op),
         fill=float(number(fill) or 0.0),
     )  # fmt: skip
+
+
+def select_where(
+    condition: Condition, source: Tensor, fill: object, mask: object = None, dtype: object = None
+) -> Tensor:
+    """source where a comparison of indices holds, else fill."""
+    expression, rank = condition.expression, source.ndim
+    steps = expression.padded(rank)
+    return affine_select(None, source, expression.const, steps[1:], steps[0], condition.op, fill, mask, dtype)
+
+
+def predicate_of(mask: Mask, shape: Sequence[int]) -> Tensor:
+    """A tile of uint8 that is 1 where a mask holds, else 0."""
+    recording = current()
+    recording.note("a mask as a condition is a tile of ones and zeros that affine_select makes (assumed)")
+    made = recording.new(tuple(shape), NAMES["uint8"], SBUF)
+    recording.step("memset", made, (), value=1)
+    for condition in mask.conditions:
+        made = select_where(condition, made, 0)
+    return made
 
 
 def partition_reduce(

@@ -57,7 +57,9 @@ def dtype_of(value: object) -> Dtype:
     if made.name in PACKED:
         return PACKED[made.name][0]
     narrow = {"int64": "int32", "uint64": "uint32", "float64": "float32"}.get(made.name)
-    return NAMES[narrow] if narrow else made
+    found = NAMES[narrow] if narrow else made
+    name_of(found)
+    return found
 
 
 def packed_name(dtype: Dtype) -> str:

@@ -2,6 +2,8 @@
 
 from npuviz.base.errors import TargetError
 
+UNDOCUMENTED = "is not in the public documentation of NKI, npuviz does not know what it does"
+
 
 class KernelError(TargetError):
     """A rule of NKI that a kernel breaks.
@@ -20,6 +22,17 @@ class KernelError(TargetError):
         made = KernelError(f"{place}: {self}")
         made.name = self.name
         return made
+
+
+class Undocumented(KernelError, AttributeError):
+    """A name that NKI's public documentation does not have; `hasattr` is False for it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"undocumented: {name} {UNDOCUMENTED}")
+
+
+class OutOfBounds(IndexError):
+    """An access beyond a tensor that the chip made."""
 
 
 class KernelTimeout(BaseException):

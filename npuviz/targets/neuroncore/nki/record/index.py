@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.errors import KernelError, Undocumented
 
 Box = tuple[tuple[int, int], ...]
 """Half-open range in each dimension."""
@@ -55,6 +55,11 @@ class Index:
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Undocumented(f"{name} of an index tensor")
 
     def __getitem__(self, key: object) -> "Index":
         """Dimensions of size 1 where `None` stands; `:` and `...` keep the others."""

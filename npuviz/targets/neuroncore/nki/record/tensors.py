@@ -3,14 +3,14 @@
 import ast
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
-from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.errors import KernelError, Undocumented
 from npuviz.targets.neuroncore.nki.record.index import Box, Boxes, Index, Mask, whole
 from npuviz.targets.neuroncore.nki.record.variable_names import running_statement
 
@@ -194,6 +194,11 @@ class Tensor:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Undocumented(f"tensor.{name}")
 
     def __repr__(self) -> str:
         return f"{self.storage.space} tensor {self.storage.name} {self.dtype}{list(self.shape)}"

@@ -16,6 +16,8 @@ from npuviz.targets.neuroncore.nki.calls.collectives_at_run_time import (
     collective_permute_implicit_current_processing_rank_id,
     collective_permute_implicit_reduce,
 )
+from npuviz.targets.neuroncore.nki.record.errors import Undocumented as _Undocumented
+from npuviz.targets.neuroncore.nki.record.guarding import guard as _guard
 
 __all__ = [
     "ReplicaGroup", "all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v",
@@ -24,6 +26,8 @@ __all__ = [
     "reduce_scatter",
 ]  # fmt: skip
 
+_guard(globals(), "nki.collectives")
+
 
 def __getattr__(name: str) -> object:
-    raise AttributeError(f"nki.collectives.{name} is not in the public documentation")
+    raise _Undocumented(f"nki.collectives.{name}")

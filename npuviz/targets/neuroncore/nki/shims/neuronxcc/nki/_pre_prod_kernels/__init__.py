@@ -1,5 +1,5 @@
 """Stand-in for a part of the vendor's package that has no public documentation."""
 
-raise ImportError(
-    "neuronxcc.nki._pre_prod_kernels is not in the public documentation: npuviz does not know what it does"
-)
+from npuviz.targets.neuroncore.nki.record.guarding import undocumented_import
+
+raise undocumented_import("neuronxcc.nki._pre_prod_kernels")

@@ -1,7 +1,11 @@
 """Stand-in for neuronxcc.nki.isa."""
 
 from npuviz.targets.neuroncore.nki.calls.isa_first import *  # noqa: F403
+from npuviz.targets.neuroncore.nki.record.errors import Undocumented as _Undocumented
+from npuviz.targets.neuroncore.nki.record.guarding import guard as _guard
+
+_guard(globals(), "nisa")
 
 
 def __getattr__(name: str) -> object:
-    raise AttributeError(f"nisa.{name} is not in the public documentation, or not simulated yet")
+    raise _Undocumented(f"nisa.{name}")
