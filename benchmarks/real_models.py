@@ -176,8 +176,9 @@ def verdict(figures: dict[str, Any]) -> tuple[str, str]:
     if "per_operator" not in figures:
         return "-", "-"
     whole, single = figures["end_to_end"], figures["per_operator"]
+    outputs = "right" if whole.get("outputs_right", True) is not None else "not compared"
     return (
-        f"wrong in {whole['failed']}" if whole["failed"] else "right",
+        f"wrong in {whole['failed']}" if whole["failed"] else outputs,
         f"wrong in {single['failed']}" if single["failed"] else "right",
     )
 

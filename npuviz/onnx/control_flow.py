@@ -64,7 +64,7 @@ def _observed(draft: Draft, names: list[str], given: Given) -> dict[str, int]:
     fed = dict(zip(inputs, arrays, strict=True))
     found = {name: int(fed[name].reshape(-1)[0]) for name in names if name in fed and fed[name].size == 1}
     rest = [name for name in names if name not in fed]
-    seen = observe(draft, rest, arrays) if rest else {}
+    seen = observe(draft, rest, arrays, given.inputs.keys()) if rest else {}
     return found | {name: each.number for name, each in seen.items() if each.number is not None}
 
 

@@ -5,6 +5,7 @@ the 2 GiB limit of protobuf does not apply to the weights. Weights of an externa
 read.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +59,10 @@ _SORTED = (
 )
 OF_A_RUN = " of a run with these inputs"
 """End of assumptions that hold for the inputs of one run only."""
+_FAILED_NODE = re.compile(r"while running (\S+) node\. Name:'([^']*)' Status Message: ")
+_RUNTIME_WORDS = re.compile(
+    r"(\S*pybind11_state\.\w+: )?\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+/onnxruntime_src/\S+ "
+)
 _ASSUMED_ONE = "is open in the model: 1 assumed"
 
 
@@ -88,10 +93,30 @@ def open_hint(assumptions: Sequence[str]) -> str:
     return f"it was run with 1 for what nobody set: --set {' --set '.join(f'{name}=N' for name in names[:8])}"
 
 
+def drawn_hint(names: Sequence[str]) -> str:
+    """Write the hint for a model that does not run: give the inputs that were drawn at random; "" if none
+    were."""
+    if not names:
+        return ""
+    more = f" (and {len(names) - 4} more)" if len(names) > 4 else ""
+    files = " ".join(f"--input {echo(name)}=FILE.npy" for name in names[:4])
+    return f"its inputs were random numbers, give those that it expects: {files}{more}"
+
+
 def first_line(error: BaseException) -> str:
     """Return the first non-empty line of an error's text, at most 200 characters."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
+    return runtime_message(lines[0] if lines else type(error).__name__)
+
+
+def runtime_message(text: str) -> str:
+    """Shorten a message of ONNX Runtime to the innermost node that failed and why, at most 200 characters: it
+    names the nodes around first, each with the status of the next one inside."""
+    failed = list(_FAILED_NODE.finditer(text))
+    if failed:
+        operator, name = failed[-1].groups()
+        text = f"{operator} {name}: {text[failed[-1].end() :]}"
+    text = _RUNTIME_WORDS.sub("", text)
     return text if len(text) <= 200 else text[:199] + "\u2026"
 
 

@@ -48,6 +48,8 @@ class DrawnInputs(Mapping[str, np.ndarray]):
     ) -> None:
         self._waiting = list(reversed(tensors))
         self._names = tuple(dict.fromkeys(tensor.name for tensor in tensors))
+        is_real = {tensor.name: numpy_dtype(tensor.dtype).kind not in "iu" for tensor in tensors}
+        self._by_kind = sorted(self._names, key=is_real.__getitem__)
         self._limits = limits
         self._given = given
         self._drawn: dict[str, np.ndarray] = {}
@@ -63,6 +65,12 @@ class DrawnInputs(Mapping[str, np.ndarray]):
             while name not in self._drawn:
                 self._draw_next()
             return self._drawn[name]
+
+    @property
+    def drawn_names(self) -> list[str]:
+        """Names of the inputs that are drawn, integers first: lengths, ids and rates are what a run depends
+        on."""
+        return [name for name in self._by_kind if name not in self._given]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ import onnx
 from npuviz.base.errors import FormatError
 from npuviz.base.late_module import late_module
 from npuviz.base.reading import reading
-from npuviz.onnx.draft import Draft, open_hint
+from npuviz.onnx.draft import Draft, drawn_hint, open_hint, runtime_message
 from npuviz.onnx.run_limit import limit_seconds, loop_names, over_limit
 from npuviz.onnx.serialization import complete_model
 
+_REAL = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16)
 TIME_LIMIT_SECONDS = 120
 MEMORY_LIMIT_BYTES = 8 << 30
 
@@ -37,10 +38,12 @@ class Observed:
     number: int | None = None
 
 
-def observe(draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray]) -> dict[str, Observed]:
+def observe(
+    draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray], given: Collection[str] = ()
+) -> dict[str, Observed]:
     """Run the model once and return type, shape and number of the named tensors.
 
-    inputs  arrays of the draft's inputs, in their order
+    inputs  arrays of the draft's inputs, in their order; given  names of those that are the user's
     Raises FormatError when the run fails.
     """
     loops = list(loop_names(draft.proto.graph))
@@ -60,11 +63,12 @@ def observe(draft: Draft, names: Sequence[str], inputs: Sequence[np.ndarray]) ->
         except subprocess.TimeoutExpired:
             if loops:
                 raise FormatError(draft.path, field="shapes by a run", found=over_limit(loops)) from None
-            raise _unknown(draft, names, f"the run took more than {TIME_LIMIT_SECONDS} s") from None
+            reason = f"the run took more than {TIME_LIMIT_SECONDS} s"
+            raise _unknown(draft, names, reason, given) from None
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
         reason = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
-        raise _unknown(draft, names, reason[0][:200])
+        raise _unknown(draft, names, runtime_message(reason[0]), given)
     answer: Mapping[str, Any] = json.loads(lines[-1])
     return {name: _observed(*answer[name]) for name in names}
 
@@ -83,13 +87,17 @@ def _input_dtypes(draft: Draft) -> dict[str, str]:
     }
 
 
-def _unknown(draft: Draft, names: Sequence[str], reason: str) -> FormatError:
+def _unknown(draft: Draft, names: Sequence[str], reason: str, given: Collection[str]) -> FormatError:
+    kinds = {value.name: value.type.tensor_type.elem_type for value in draft.proto.graph.input}
+    drawn = [name for name in kinds if name not in draft.weights and name not in given]
+    drawn.sort(key=lambda name: kinds[name] in _REAL)  # lengths, ids and rates are what a run depends on
+    hints = [open_hint(draft.assumptions), drawn_hint(drawn)]
     return FormatError(
         draft.path,
         field=f"tensor {names[0]}",
         expected="a shape that can be inferred or observed",
         found=f"no shape for {len(names)} tensors, and ONNX Runtime cannot run the model ({reason})",
-        hint=open_hint(draft.assumptions) or "store the shapes in the model (value_info)",
+        hint="; ".join(filter(None, hints)) or "store the shapes in the model (value_info)",
     )
 
 

@@ -12,7 +12,8 @@ import onnx
 from onnx import TensorProto, helper, version_converter
 
 from npuviz.base.errors import FormatError
-from npuviz.onnx.draft import first_line, open_hint
+from npuviz.onnx.draft import drawn_hint, first_line, open_hint
+from npuviz.onnx.inputs import DrawnInputs
 from npuviz.onnx.run_limit import limited, loop_names
 from npuviz.onnx.runtime import onnxruntime
 from npuviz.onnx.serialization import ELSEWHERE
@@ -82,11 +83,15 @@ class ReferenceSession:
                 return self._session.run(inputs, options)
         except Exception as error:
             is_missing = type(error).__name__ == "NotImplemented"
-            raise _refused(self._graph, error, MissingKernelError if is_missing else FormatError) from error
+            drawn = inputs.drawn_names if isinstance(inputs, DrawnInputs) else ()
+            kind = MissingKernelError if is_missing else FormatError
+            raise _refused(self._graph, error, kind, drawn) from error
 
 
-def _refused(graph: Graph, error: Exception, kind: type[FormatError]) -> FormatError:
-    hint = open_hint(graph.assumptions)
+def _refused(
+    graph: Graph, error: Exception, kind: type[FormatError], drawn: Sequence[str] = ()
+) -> FormatError:
+    hint = "; ".join(filter(None, (open_hint(graph.assumptions), drawn_hint(drawn))))
     return kind(graph.name or "model", field="reference run", found=first_line(error), hint=hint)
 
 

@@ -168,7 +168,8 @@ def infer_shapes(draft: Draft, given: Given | None = None) -> dict[str, TypeAndS
                 hint="export the model with operators of the standard",
             )
         refuse_negative_sizes(draft)
-        observed = observe(draft, unknown, run_inputs(draft, found, given or Given()))
+        own = given or Given()
+        observed = observe(draft, unknown, run_inputs(draft, found, own), own.inputs.keys())
         draft.assumptions.append(
             f"the shapes of {len(unknown)} tensors (first: {unknown[0]}) depend on values: those{OF_A_RUN}"
         )

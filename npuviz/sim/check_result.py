@@ -16,6 +16,8 @@ class Verdict:
     rule              the tolerance in words
     share             end to end: largest error allowed in an output, as a share of its largest magnitude
     outputs_error     the largest error of the outputs, as such a share
+    num_outputs       end to end: number of outputs that were compared, -1: not counted
+    outputs_left      end to end: names of outputs that were not compared
     """
 
     num_failed: int
@@ -26,6 +28,13 @@ class Verdict:
     rule: str
     share: float = 0.0
     outputs_error: float = 0.0
+    num_outputs: int = -1
+    outputs_left: tuple[str, ...] = ()
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether a model has outputs, and none of them was compared."""
+        return not self.num_outputs and bool(self.outputs_left)
 
     @property
     def num_tensors(self) -> int:

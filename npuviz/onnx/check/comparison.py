@@ -370,6 +370,8 @@ class Comparison:
         outputs = [
             self._records[tensor].deviation for tensor in self._graph.outputs if tensor in self._records
         ]
+        noted = {name for names in self._left_out.values() for name in names}
+        names = [self._graph.tensors[tensor].name for tensor in self._graph.outputs]
         texts = {
             f"{self._graph.tensors[tensor].name} {self._allowed_text(tensor)}"
             for tensor in self._graph.outputs
@@ -384,6 +386,8 @@ class Comparison:
             "outputs, " + ", ".join(sorted(texts)) if texts else "no output to compare",
             min((self._allowed[tensor].share for tensor in self._graph.outputs), default=0.0),
             max((each.relative for each in outputs if each is not None), default=0.0),
+            sum(each is not None for each in outputs),
+            tuple(name for name in names if name in noted),
         )
 
     def _per_operator(self, first: str) -> Verdict:

@@ -90,7 +90,7 @@ def _observed(draft: Draft, nodes: list[NodeProto], given: Given) -> Mapping[str
     known = {name: Observed(0, array.shape, _number(array)) for name, array in (fed | draft.weights).items()}
     wanted = [name for node in nodes for name in (node.input[0], node.input[_LENGTHS], _name(node))]
     rest = [name for name in dict.fromkeys(wanted) if name not in known]
-    return known | observe(draft, rest, arrays)
+    return known | observe(draft, rest, arrays, given.inputs.keys())
 
 
 def _number(array: np.ndarray) -> int | None:

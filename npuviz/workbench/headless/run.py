@@ -272,9 +272,7 @@ def check_values(check: CheckResult | None) -> dict[str, Any] | None:
         "first_divergence": check.first_divergence or None,
         "tolerance": check.tolerance,
         "per_operator": _verdict_values(check.per_operator) if check.per_operator else None,
-        "end_to_end": _verdict_values(outputs) | {"outputs_right": not outputs.num_failed}
-        if outputs
-        else None,
+        "end_to_end": _verdict_values(outputs) | _outputs_values(outputs) if outputs else None,
         "findings": [
             {
                 "tensor": each.tensor,
@@ -290,6 +288,12 @@ def check_values(check: CheckResult | None) -> dict[str, Any] | None:
             for name in names
         ],
     }
+
+
+def _outputs_values(verdict: Verdict) -> dict[str, Any]:
+    """Return what became of the outputs; "outputs_right" is None if there are some and none was compared."""
+    is_right = None if verdict.says_nothing and not verdict.num_failed else not verdict.num_failed
+    return {"outputs_right": is_right, "outputs_not_compared": list(verdict.outputs_left)}
 
 
 def _verdict_values(verdict: Verdict) -> dict[str, Any]:

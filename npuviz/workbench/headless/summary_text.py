@@ -137,7 +137,12 @@ def check_lines(check: dict[str, Any] | None) -> list[str]:
         return []
     whole = check["end_to_end"]
     is_passed = not check["failed"] and not (whole and whole["failed"])
-    lines = [f"  check     {'passed' if is_passed else 'FAILED'}, {check['tensors']} tensors compared"]
+    left = len(whole.get("outputs_not_compared", ())) if whole else 0
+    more = f", {left} output{'s' if left > 1 else ''} not compared" if left else ""
+    word = "passed" if is_passed else "FAILED"
+    if is_passed and whole and whole.get("outputs_right", True) is None:
+        word = "not decided, since no output can be compared"
+    lines = [f"  check     {word}, {check['tensors']} tensors compared{more}"]
     lines += _verdict_lines("end to end", "outputs", whole)
     if check["per_operator"] or not whole:
         lines += _verdict_lines("per operator", "tensors", check["per_operator"] or check)
@@ -166,6 +171,8 @@ def _verdict_lines(name: str, what: str, verdict: dict[str, Any] | None) -> list
         return []
     failed = verdict["failed"]
     word = f"FAILED in {failed} {what}" if failed else "passed"
+    if verdict.get("outputs_right", True) is None:
+        word = "no output compared"
     worst = (
         f"largest error {_error(verdict['max_abs_err'])} absolute, {_error(verdict['max_rel_err'])} relative"
     )
