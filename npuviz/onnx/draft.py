@@ -20,6 +20,7 @@ from npuviz.base.errors import FormatError
 from npuviz.base.names import echo
 from npuviz.base.reading import reading
 from npuviz.formats.binary import file_size, read_file
+from npuviz.onnx.long_lists import take_out_lists
 from npuviz.onnx.node_order import sort_nodes
 from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.plain_nodes import write_plainly
@@ -46,12 +47,14 @@ class Draft:
     proto        the structure; weights above KEPT_WEIGHT_BYTES appear as graph inputs only
     weights      initialiser name -> array, in the order of the file; small ones are also in `proto`
     assumptions  assumptions made while reading, one sentence each
+    lists        long lists of attributes, of which `proto` has the first elements (`long_lists`)
     """
 
     path: Path
     proto: onnx.ModelProto
     weights: dict[str, np.ndarray]
     assumptions: list[str] = field(default_factory=list[str])
+    lists: tuple[onnx.AttributeProto, ...] = ()
 
 
 _SORTED = (
@@ -149,6 +152,7 @@ def read_draft(path: Path) -> Draft:
         raise FormatError(path, expected="an ONNX model", found="no graph in it")
     if len(proto.graph.node) > MAX_NODES:
         raise FormatError(path, expected=f"at most {MAX_NODES} nodes", found=str(len(proto.graph.node)))
+    lists = take_out_lists(proto.graph)
     _check_texts(path, proto, "model")
     _check_versions(path, proto)
     was_unsorted = sum(sort_nodes(graph) for graph in (proto.graph, *proto.functions)) > 0
@@ -158,7 +162,7 @@ def read_draft(path: Path) -> Draft:
     for nodes in (proto.graph.node, *(function.node for function in proto.functions)):
         _write_defaults(nodes)
     of_maps = take_out_maps(path, proto.graph)
-    draft = Draft(path, proto, {}, [*([_SORTED] if was_unsorted else []), *of_maps])
+    draft = Draft(path, proto, {}, [*([_SORTED] if was_unsorted else []), *of_maps], lists)
     with reading(path, "initializers"):
         _take_out_weights(draft)
     with reading(path, "structure"):

@@ -43,7 +43,7 @@ def make_graph(draft: Draft, shapes: Mapping[str, TypeAndShape], known: Mapping[
         outputs=tuple(builder.ids[name] for name in outputs),
         constants=constants,
         opsets={opset.domain or "ai.onnx": opset.version for opset in draft.proto.opset_import},
-        source=complete_model(draft.proto, draft.weights).SerializeToString(),
+        source=complete_model(draft).SerializeToString(),
         assumptions=tuple(dict.fromkeys(draft.assumptions)),
         file=draft.path,
     )

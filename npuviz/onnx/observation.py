@@ -105,7 +105,7 @@ def _write_model(draft: Draft, path: Path, names: Sequence[str]) -> None:
     with late_module("sympy"):
         import onnx_ir as ir
 
-    model = complete_model(draft.proto, draft.weights)
+    model = complete_model(draft)
     outputs = {value.name for value in model.graph.output}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in outputs)
     with (path.parent / "weights").open("wb") as stream:

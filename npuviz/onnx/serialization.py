@@ -5,13 +5,12 @@ models carry their weights, and beyond INLINE_BYTES the weights are named as ext
 `reference` takes from the graph's constants, so they are never held twice.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from npuviz.onnx.draft import KEPT_WEIGHT_BYTES
+from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, Draft
+from npuviz.onnx.long_lists import put_back_lists
 
 INLINE_BYTES = 64 << 20
 # The `location` of a weight that is kept in the graph's constants.
@@ -24,11 +23,13 @@ def is_uniform(array: np.ndarray) -> bool:
     return array.size > 1 and not any(array.strides)
 
 
-def complete_model(proto: onnx.ModelProto, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """Return a copy of the light model with its weights, each in one of the three ways above."""
-    model = onnx.ModelProto()
-    model.CopyFrom(proto)
+def complete_model(draft: Draft) -> onnx.ModelProto:
+    """Return a copy of the light model with its weights, each in one of the three ways above, and its long
+    lists."""
+    model, weights = onnx.ModelProto(), draft.weights
+    model.CopyFrom(draft.proto)
     graph = model.graph
+    put_back_lists(graph, draft.lists)
     kept = {tensor.name for tensor in graph.initializer}
     missing = {name: array for name, array in weights.items() if name not in kept}
     for index in reversed(range(len(graph.input))):

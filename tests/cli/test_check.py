@@ -10,6 +10,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from npuviz.cli.main import main
+from npuviz.workbench.headless.summary_text import check_lines
 
 TARGETS = ("systolic", "neuroncore", "rk3588")
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
@@ -201,3 +202,51 @@ def test_a_name_that_nothing_has_is_refused(tmp_path, capsys) -> None:
     for target in TARGETS:
         assert main(["run", path, "--target", target, "--set", "keep_fp32=lifd"]) == 2
         assert "close: lift" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("has_scores", [True, False])
+def test_outputs_of_text_are_counted_as_not_compared(has_scores: bool, target: str, tmp_path, capsys) -> None:
+    """A check that could compare no output at all has not passed."""
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["p"]),
+        helper.make_node("ArgMax", ["p"], ["c"], axis=1, keepdims=0),
+        helper.make_node(
+            "LabelEncoder",
+            ["c"],
+            ["label"],
+            domain="ai.onnx.ml",
+            keys_int64s=[0, 1],
+            values_strings=["a", "b"],
+        ),
+    ]
+    outputs = {"label": onnx.TensorProto.STRING} | ({"p": FLOAT} if has_scores else {})
+    path = _model(tmp_path, nodes, {"x": (FLOAT, [3, 2])}, outputs, {})
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    onnx.save(model, path)
+    code, out, _ = _run(path, target, capsys)
+    check = json.loads(out)["check"]
+    assert code == 0
+    assert check["end_to_end"]["outputs_not_compared"] == ["label"]
+    assert check["end_to_end"]["outputs_right"] is (True if has_scores else None)
+    lines = check_lines(check)
+    word = "passed" if has_scores else "not decided, since no output can be compared"
+    assert lines[0] == f"  check     {word}, {check['tensors']} tensors compared, 1 output not compared"
+    assert ("end to end  passed" in lines[1]) == has_scores
+
+
+def test_a_model_that_refuses_random_inputs_asks_for_them(tmp_path, capsys) -> None:
+    """The shape depends on `sizes`, and what was drawn for it makes the innermost node fail."""
+    nodes = [
+        helper.make_node("Mul", ["sizes", "large"], ["wide"]),
+        helper.make_node("Reshape", ["x", "wide"], ["y"], "fold"),
+    ]
+    inputs = {"x": (FLOAT, [3, 2]), "sizes": (INT64, [2])}
+    path = _model(tmp_path, nodes, inputs, {"y": FLOAT}, {"large": np.array([40, 50])})
+    np.save(tmp_path / "x.npy", np.ones((3, 2), np.float32))
+    code, _, err = _run(path, "systolic", capsys, "--input", f"x={tmp_path / 'x.npy'}")
+    assert code == 2
+    assert "Reshape fold: " in err
+    assert "ONNXRuntimeError" not in err
+    assert err.rstrip().endswith("give those that it expects: --input sizes=FILE.npy")

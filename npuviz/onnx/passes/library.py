@@ -182,7 +182,7 @@ def _take_apart(draft: Draft, model: ir.Model) -> Draft:
     # Weights in the order of the file, then folded constants.
     weights = {name: arrays.pop(name) for name in draft.weights if name in arrays}
     weights.update(arrays)
-    return Draft(draft.path, ir.to_proto(model), weights, draft.assumptions)
+    return Draft(draft.path, ir.to_proto(model), weights, draft.assumptions, draft.lists)
 
 
 def _as_objects(array: np.ndarray) -> np.ndarray:
