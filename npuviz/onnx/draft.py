@@ -20,11 +20,11 @@ from npuviz.base.errors import FormatError
 from npuviz.base.names import echo
 from npuviz.base.reading import reading
 from npuviz.formats.binary import file_size, read_file
-from npuviz.onnx.long_lists import take_out_lists
 from npuviz.onnx.node_order import sort_nodes
 from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.plain_nodes import write_plainly
 from npuviz.onnx.runtime_operators import learn_operators
+from npuviz.onnx.semantics.long_lists import take_out_lists
 from npuviz.onnx.semantics.maps import take_out_maps
 from npuviz.onnx.stored_tensors import densify, tensor_array
 
@@ -47,7 +47,7 @@ class Draft:
     proto        the structure; weights above KEPT_WEIGHT_BYTES appear as graph inputs only
     weights      initialiser name -> array, in the order of the file; small ones are also in `proto`
     assumptions  assumptions made while reading, one sentence each
-    lists        long lists of attributes, of which `proto` has the first elements (`long_lists`)
+    lists        long lists of attributes, of which `proto` has the first elements (`semantics.long_lists`)
     """
 
     path: Path

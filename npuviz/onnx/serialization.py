@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, Draft
-from npuviz.onnx.long_lists import put_back_lists
+from npuviz.onnx.semantics.long_lists import put_back_lists
 
 INLINE_BYTES = 64 << 20
 # The `location` of a weight that is kept in the graph's constants.

@@ -8,9 +8,9 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 from npuviz.onnx.draft import read_draft
-from npuviz.onnx.long_lists import LONG
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
+from npuviz.onnx.semantics.long_lists import LONG
 
 TREES = LONG // 2
 
