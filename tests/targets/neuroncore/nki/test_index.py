@@ -26,6 +26,28 @@ def test_arithmetic_is_numpys(rows: int, columns: int, a: int, b: int, shift: in
     assert (_values(7 - made) == 7 - expected).all()
 
 
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 9), st.integers(0, 9), st.integers(1, 12))
+def test_division_is_numpys_where_the_result_is_affine(
+    rows: int, columns: int, a: int, b: int, divisor: int
+) -> None:
+    made = a * arange(rows)[:, None] + b * arange(columns)[None, :] + 5
+    expected = a * np.arange(rows)[:, None] + b * np.arange(columns)[None, :] + 5
+    try:
+        quotient, rest = made // divisor, made % divisor
+    except KernelError:
+        assert 5 % divisor + a % divisor * (rows - 1) + b % divisor * (columns - 1) >= divisor
+        return
+    assert (_values(quotient) == expected // divisor).all()
+    assert (_values(rest) == expected % divisor).all()
+
+
+def test_an_index_that_stays_within_a_row_has_one_row() -> None:
+    flat = 2048 * arange(4)[:, None] + arange(2048)[None, :]
+    assert (_values(flat // 2048) == np.arange(4)[:, None] + 0 * np.arange(2048)).all()
+    assert (_values(flat % 2048) == np.arange(2048) + 0 * np.arange(4)[:, None]).all()
+    assert _values(arange(2048)[None, :] // 2048).max() == 0
+
+
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(-3, 45), st.integers(-3, 45))
 def test_a_mask_leaves_the_box_where_all_conditions_hold(p: int, f: int, first: int, second: int) -> None:
     rows, columns = arange(p)[:, None], arange(f)[None, :]

@@ -141,16 +141,22 @@ class Index:
 
     def __floordiv__(self, other: object) -> "Index":
         divisor = whole(other)
-        if self.const % divisor or any(step % divisor for step in self.steps):
+        steps = self.padded(self.ndim)
+        rest = Index(self.shape, self.const % divisor, tuple(step % divisor for step in steps))
+        low, high = rest.bounds()
+        if low // divisor != high // divisor:
             raise KernelError(f"{self} // {divisor} is not affine; write the index with more dimensions")
-        return Index(self.shape, self.const // divisor, tuple(step // divisor for step in self.steps))
+        const = self.const // divisor + low // divisor
+        return Index(self.shape, const, tuple(step // divisor for step in steps))
 
     def __mod__(self, other: object) -> "Index":
         divisor = whole(other)
-        low, high = self.bounds()
-        if low // divisor != high // divisor:
-            raise KernelError(f"{self} % {divisor} is not affine; write the index with more dimensions")
-        return self - low // divisor * divisor
+        try:
+            return self - self // divisor * divisor
+        except KernelError:
+            raise KernelError(
+                f"{self} % {divisor} is not affine; write the index with more dimensions"
+            ) from None
 
     def __lt__(self, other: object) -> "Mask":
         return Mask((Condition(self._less(other), "less"),))
