@@ -201,6 +201,14 @@ FIGURES: Mapping[str, Figure] = {
         "Assumed, from KDA on trn2: bmm's first kernel runs all of its 2,048 transposes",
         "Assumed: as NC-v3",
     ),
+    "kernel_share_loads": _each(
+        (1, 1, 2, 2),
+        _V1_LIKE_V2,
+        "Assumed, from BENCH on trn1: rope as a search wrote it loads everything twice, and reads 268.4 MB; "
+        "rmsnorm_matmul loads x for two loops, and reads it nearly twice",
+        "Assumed, from KDA on trn2: rmsnorm_matmul_probe_loadtranspose loads x twice, and reads 25 MB in all",
+        "Assumed: as NC-v3",
+    ),
     "kernel_rows_in_psum": _each(
         (1, 1, 1, 1),
         _V1_LIKE_V2,

@@ -69,6 +69,8 @@ class NeuronSpec:
     kernel_reorder 1: engines take instructions of such iterations as they become ready; 0: in kernel order
     kernel_turns_wait 1: an iteration of a sequential loop makes its tiles when the one before has ended
     kernel_hoist   1: loop-invariant values of a loop of generation 1 are computed in its first iteration only
+    kernel_share_loads 1: what an iteration loads twice it loads once, where no inner loop reads it; 2: inner
+    loops too; 0: all loads stay
     kernel_turns   number of iterations of such loops among which engines choose instructions; 0: any, within
     kernel_buffers and kernel_lookahead
     kernel_lookahead  number of instructions among which engines choose outside such loops, or if
@@ -141,6 +143,7 @@ class NeuronSpec:
     kernel_turns_wait: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_turns: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)
     kernel_hoist: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
+    kernel_share_loads: Annotated[int, Ge(0), Le(2)] = field(default=0, repr=False)
     kernel_lookahead: Annotated[int, Ge(1), Le(4096)] = field(default=256, repr=False)
     kernel_repeat_onezero: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_rows_in_psum: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)

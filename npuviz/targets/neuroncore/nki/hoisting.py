@@ -58,7 +58,7 @@ def hoisted(recording: Recording, steps: Sequence[Step], capacity: int) -> tuple
         if not first:
             continue
         only = kept | first if computed >= first else None
-        if fullest(trial, _bytes, SBUF, only) > capacity:
+        if fullest(trial, bytes_of, SBUF, only) > capacity:
             continue
         found, kept = trial, kept | first
         for number in first:
@@ -92,7 +92,8 @@ class _Use:
         return bool(self.is_plain and self.writes and self.reads and self.writes[-1] < self.reads[0])
 
 
-def _uses(steps: Sequence[Step]) -> dict[int, _Use]:
+def uses_of(steps: Sequence[Step]) -> dict[int, _Use]:
+    """Who writes and reads each tile on the chip, by its number."""
     found: dict[int, _Use] = defaultdict(lambda: _Use([], []))
     for number, step in enumerate(steps):
         plain = [each for each in (step.target, *step.sources) if each is not None]
@@ -115,7 +116,7 @@ def _uses(steps: Sequence[Step]) -> dict[int, _Use]:
 
 def _groups(recording: Recording, steps: Sequence[Step]) -> list[tuple[int, ...]]:
     """Tiles in SBUF that hold the same in every turn of a loop, by the order of their first instruction."""
-    uses = _uses(steps)
+    uses = uses_of(steps)
     order = [number for number, use in uses.items() if use.is_filled_first]
     order.sort(key=lambda number: uses[number].writes[-1])
     classes: dict[object, list[int]] = {}
@@ -284,5 +285,6 @@ def fullest(
     return max(accumulate(change))
 
 
-def _bytes(storage: Storage) -> int:
+def bytes_of(storage: Storage) -> int:
+    """Bytes of a partition that a tile takes."""
     return storage.shape[1] * storage.dtype.itemsize

@@ -24,6 +24,7 @@ from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Storage, Tensor
 from npuviz.targets.neuroncore.nki.reloading import reloaded_at_use
 from npuviz.targets.neuroncore.nki.reordering import reordered
+from npuviz.targets.neuroncore.nki.repeated_loads import without_repeated_loads
 from npuviz.targets.neuroncore.nki.repeated_rows import rows_in_psum
 from npuviz.targets.neuroncore.nki.spilling import Spilling
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -220,6 +221,14 @@ def _as_compiled(recording: Recording, steps: list[Step], spec: NeuronSpec) -> l
     """The steps of a kernel of generation 1 as the vendor's compiler changes them; says what it does."""
     count = spec.kernel_buffers
     capacity = spec.sbuf_usable_bytes - COMPILER_BYTES
+    if spec.kernel_share_loads and not (recording.is_placed or recording.is_as_written):
+        is_flat = spec.kernel_share_loads == 1
+        steps, left_out = without_repeated_loads(recording, steps, capacity, is_flat)
+        if left_out:
+            recording.note(
+                f"{left_out} loads of what a tile of the same turn holds already are left out "
+                "(assumed: --set kernel_share_loads=0)"
+            )
     if spec.kernel_hoist and not (recording.is_placed or recording.is_as_written):
         steps, names = hoisted(recording, steps, capacity)
         if names:
