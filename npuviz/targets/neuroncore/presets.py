@@ -248,6 +248,14 @@ FIGURES: Mapping[str, Figure] = {
         "Assumed: as NC-v2 in cycles",
         "Assumed: as NC-v2 in cycles",
     ),
+    "dve_tiny_cycles": _each(
+        (0, 0, 100, 100),
+        _V1_LIKE_V2,
+        "autocomp, profile of conv1d on trn1: 65,536 tensor_tensor of 3 elements take 3.84 ms, 66 cycles "
+        "each, 16,384 tensor_reduce of 12 take 1.03 ms, 70 each; ARCH2 says about 100 static cycles more",
+        "ARCH2: about 100 static cycles; KDA has about 180 in all for each transpose of 32 x 32",
+        _V4_LIKE_V3,
+    ),
     "sp_latency": _all(0, "Assumed: the Sync engine has no datapath"),
     "table_load_ns": _all(
         1212, "Assumed: 32,960 bytes of a table set (measured) at the peak rate of one DMA engine"

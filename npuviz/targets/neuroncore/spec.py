@@ -56,6 +56,8 @@ class NeuronSpec:
     pe_ramp_ns     window over which PE's utilization counts, 0: PE is never limited
     pe_ramp_share  share of its array and time below which PE is limited to it in the next window
     *_latency      engine cycles from the end of issue to the end of the instruction
+    dve_tiny_cycles  what each of two DVE instructions in a row with few elements takes beside its own cycles,
+                   in place of dve_latency; 0: they overlap as others do
     table_load_ns  of an activation table set
     hbm_bytes, hbm_bytes_per_ns  a physical core's share of the chip's memory; an operator's tensors must fit
     host_*         the processor of Host operators: name, time of a call from the device and back, time of
@@ -132,6 +134,7 @@ class NeuronSpec:
     host_processor: str
     pe_ramp_ns: Nanoseconds = 0.0
     pe_ramp_share: Share = 0.5
+    dve_tiny_cycles: Cycles = 100
     lnc: Annotated[int, Ge(1), Le(2)] = 1
     dtype: ComputeDtype = "float32"
     dge: Dge = "static"

@@ -39,8 +39,7 @@ WIDE_STRIDE_BYTES = 16
 TINY_ELEMENTS = 32
 """Up to so many elements a partition, two Vector instructions in a row do not overlap (overhead not hidden).
 
-Ref: ARCH2, NC-v2: 100 cycles more for back-to-back instructions with N << 128 (assumed: a quarter, and for
-all generations). KDA on trn2 has about 180 cycles for each transpose of 32 x 32.
+Each of them takes `dve_tiny_cycles` more instead. Ref: ARCH2: where N << 128 (assumed: a quarter).
 """
 
 PORT_SBUF = 1 << 0
@@ -75,12 +74,14 @@ def issue_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
             is_wide = (facts.inner_step_bytes()[:, :3] > WIDE_STRIDE_BYTES).any(axis=1)
             cycles = np.where(is_wide, np.maximum(cycles, 2 * facts.elements), cycles)
         result[where] = cycles
-    return result + np.where(_is_tiny(instructions), spec.dve_latency, 0)
+    return result + np.where(_is_tiny(instructions, spec), spec.dve_tiny_cycles, 0)
 
 
-def _is_tiny(instructions: np.ndarray) -> np.ndarray:
+def _is_tiny(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
     """Return whether a Vector instruction and the next are so short that they do not overlap, (n,) bool."""
     found = np.zeros(len(instructions), bool)
+    if not spec.dve_tiny_cycles:
+        return found
     is_control = np.isin(instructions["opcode"], np.array([*CONTROL_COSTS]))
     where = np.flatnonzero((instructions["engine"] == Engine.DVE) & ~is_control)
     if len(where) > 1:
@@ -118,7 +119,7 @@ def latency_cycles(instructions: np.ndarray, spec: NeuronSpec) -> np.ndarray:
     """
     latency = np.array([*spec.latency_cycles, 0, 0], np.int64)[instructions["engine"] & 7]
     is_control = np.isin(instructions["opcode"], np.array([*CONTROL_COSTS, Opcode.HOST_CALL]))
-    latency = np.where(is_control | _is_tiny(instructions), 0, latency)
+    latency = np.where(is_control | _is_tiny(instructions, spec), 0, latency)
     is_dge = (instructions["opcode"] == Opcode.DMA_COPY) & ((instructions["flags"] & Flag.SOFTWARE) == 0)
     clocks = np.array([*spec.clocks_hz, 0, 0], np.float64)[instructions["engine"] & 7]
     return np.where(is_dge, np.ceil(spec.dge_ns * clocks / 1e9).astype(np.int64), latency)
