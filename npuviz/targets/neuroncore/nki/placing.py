@@ -15,6 +15,8 @@ from npuviz.targets.neuroncore.nki.buffers import Buffers, Limits, is_buffered
 from npuviz.targets.neuroncore.nki.calls.language import COMPILER_BYTES
 from npuviz.targets.neuroncore.nki.flows import flows_of
 from npuviz.targets.neuroncore.nki.hoisting import hoisted
+from npuviz.targets.neuroncore.nki.loads.reloading import reloaded_at_use
+from npuviz.targets.neuroncore.nki.loads.repeated_loads import without_repeated_loads
 from npuviz.targets.neuroncore.nki.partitions import with_copies
 from npuviz.targets.neuroncore.nki.psum_results import move_results_to_psum
 from npuviz.targets.neuroncore.nki.psum_zeros import without_overwritten_zeros
@@ -22,9 +24,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Storage, Tensor
-from npuviz.targets.neuroncore.nki.reloading import reloaded_at_use
 from npuviz.targets.neuroncore.nki.reordering import reordered
-from npuviz.targets.neuroncore.nki.repeated_loads import without_repeated_loads
 from npuviz.targets.neuroncore.nki.repeated_rows import rows_in_psum
 from npuviz.targets.neuroncore.nki.spilling import Spilling
 from npuviz.targets.neuroncore.spec import NeuronSpec

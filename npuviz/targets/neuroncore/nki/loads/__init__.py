@@ -1,0 +1,1 @@
+"""Loads of kernels of generation 1: those that are left out, and those that are made again before use."""
