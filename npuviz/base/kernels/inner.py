@@ -17,6 +17,8 @@ from numba.core import typed_passes as _typed_passes
 from numba.core import untyped_passes as _untyped_passes
 from numba.core.compiler_machinery import register_pass
 
+from npuviz.base.kernels.resolved import Resolved
+
 JITCodeLibrary: Any = _codegen.JITCodeLibrary  # these stubs lack what is private
 CompilerBase: Any = _compiler.CompilerBase
 DefaultPassBuilder: Any = _compiler.DefaultPassBuilder
@@ -112,7 +114,11 @@ class InnerLowering(NativeLowering):
 
 
 class InnerCompiler(CompilerBase):
-    """numba's compiler with that one pass of its own."""
+    """numba's compiler with that one pass of its own, which looks up an operator on numbers once."""
+
+    def __init__(self, typingctx: Any, *arguments: Any) -> None:
+        super().__init__(typingctx, *arguments)
+        self.state.typingctx = Resolved(typingctx)
 
     def define_pipelines(self) -> list[Any]:
         """One pipeline: numba's for compiled code, without what would find nothing."""

@@ -372,28 +372,33 @@ def test_scripts_are_warned_of_hazards(tmp_path) -> None:
     assert "reads memory that nobody wrote" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("filters", "fails"),
-    [
-        (["error"], True),
-        (["error", "default::npuviz.testing.KernelWarning"], False),
-        (["error::npuviz.testing.HazardWarning"], True),
-    ],
-    ids=["all warnings", "all but those of kernels", "hazards"],
-)
-def test_a_test_of_a_kernel_chooses_whether_hazards_fail_it(tmp_path, filters, fails) -> None:
+def test_a_test_of_a_kernel_chooses_whether_hazards_fail_it(tmp_path) -> None:
     lines = HAZARDOUS.strip().splitlines()
-    (tmp_path / "test_half.py").write_text(
-        "\n".join([*lines[:-1], "def test_half():", f"    {lines[-1]}"]) + "\n"
-    )
+    filters = {
+        "all_warnings": [],
+        "all_but_those_of_kernels": ["default::npuviz.testing.KernelWarning"],
+        "hazards": ["default", "error::npuviz.testing.HazardWarning"],
+    }
+    for name, chosen in filters.items():
+        marks = [f"@pytest.mark.filterwarnings({each!r})" for each in reversed(chosen)]
+        test = ["import pytest", *lines[:-1], *marks, f"def test_{name}():", f"    {lines[-1]}"]
+        (tmp_path / f"test_{name}.py").write_text("\n".join(test) + "\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    options = [word for each in filters for word in ("-W", each)]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, str(tmp_path)],
+        [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", "-W", "error", str(tmp_path)],
         env=environment(), capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
-    assert done.returncode == int(fails), done.stdout + done.stderr
-    assert "HazardWarning: hazard: test_half.py:" in done.stdout
+    ends = {
+        name: line.split()[0]
+        for line in done.stdout.splitlines()
+        for name in filters
+        if f"::test_{name}" in line
+    }
+    assert ends == {"all_warnings": "FAILED", "all_but_those_of_kernels": "PASSED", "hazards": "FAILED"}, (
+        done.stdout + done.stderr
+    )
+    for name in filters:
+        assert f"HazardWarning: hazard: test_{name}.py:" in done.stdout
 
 
 def test_an_instruction_that_the_chip_cannot_execute_is_no_result(tmp_path) -> None:
