@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import BoundArguments, Parameter, isfunction, signature
+from inspect import BoundArguments, Parameter, isclass, isfunction, signature
 from math import prod
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +25,13 @@ from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, turn_counts
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of, name_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError, KernelTimeout
 from npuviz.targets.neuroncore.nki.sniffing import OWN_NAMES, SHAPE_PREFIX
-from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins, user_error, watched
+from npuviz.targets.neuroncore.nki.user_python import (
+    imported,
+    package_folders,
+    stand_ins,
+    user_error,
+    watched,
+)
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 
 _SHAPE = re.compile(r"^(\d{1,15}(?:x\d{1,15})*)(?::([A-Za-z0-9_]+))?$")
@@ -56,7 +62,7 @@ class _Recorded:
 def compile_kernel(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, tuple[Note, ...], Compiled]:
     """Record the kernel that the user named and lower it. Raises FormatError, UsageError, KernelError."""
     progress.report(-1.0, "running the kernel's Python")
-    with stand_ins(request.path.parent):
+    with stand_ins(request.path.parent, *package_folders(request.path)):
         found = watched(lambda: _record(request), progress, request.path)
     traced, chosen = found.traced, found.chosen
     lowered = lower_traced(traced, found.spec, progress)
@@ -139,7 +145,7 @@ def _record(request: LoadRequest) -> _Recorded:
 
 def _kernel_of(module: ModuleType, name: str, path: Path) -> Kernel:
     """The kernel of a name, or the only one."""
-    found = {key: made for key, value in vars(module).items() if (made := _as_kernel(value)) is not None}
+    found = {key: made for key, value in _named(module).items() if (made := _as_kernel(value)) is not None}
     if name:
         if name in found:
             return found[name]
@@ -155,6 +161,19 @@ def _kernel_of(module: ModuleType, name: str, path: Path) -> Kernel:
     if not own:
         raise FormatError(f"{path.name}: no function under nki.jit; name one with --kernel NAME")
     raise SettingsNeeded(f"{path.name} has several kernels: choose one with --kernel: {', '.join(own)}")
+
+
+def _named(module: ModuleType) -> dict[str, Any]:
+    """What a module holds, and what its classes hold that needs no object of the class ("Class.name")."""
+    found = dict(vars(module))
+    for key, value in vars(module).items():
+        if not isclass(value) or value.__module__ != module.__name__:
+            continue
+        for name, member in vars(value).items():
+            inner = getattr(member, "__func__", member) if isinstance(member, staticmethod) else member
+            if isinstance(inner, Kernel) and next(iter(inner.parameters), "") not in ("self", "cls"):
+                found[f"{key}.{name}"] = inner
+    return found
 
 
 def _as_kernel(value: Any) -> Kernel | None:

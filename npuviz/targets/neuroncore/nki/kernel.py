@@ -1,5 +1,6 @@
 """Kernels: functions under nki.jit, recorded for given inputs, run on the machine."""
 
+import copy
 import functools
 import inspect
 import warnings
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -74,9 +76,11 @@ class Kernel:
         mode: str = "auto",
         platform: str = "",
     ) -> None:
-        _check_kind(function)
-        functools.update_wrapper(self, function)
-        self.function = as_traced(function, range_of_kernel) if version == 1 else function
+        given = function.func if isinstance(function, functools.partial) else function
+        _check_kind(given)
+        functools.update_wrapper(self, given)
+        made = as_traced(given, range_of_kernel) if version == 1 else given
+        self.function = _with_arguments(made, function) if isinstance(function, functools.partial) else made
         self.version = version
         self.grid = grid
         self.mode = mode
@@ -87,6 +91,14 @@ class Kernel:
         sizes = tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
         made = Kernel(self.function, self.version, sizes, self.mode, self.platform)
         made.is_as_written = self.is_as_written
+        return made
+
+    def __get__(self, owner: Any, _: Any = None) -> "Kernel":
+        """The kernel as a method of an object, which is its first argument."""
+        if owner is None:
+            return self
+        made = copy.copy(self)
+        made.function = MethodType(self.function, owner)
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -170,7 +182,7 @@ class Kernel:
 
     def _without_output(self, text: str) -> KernelError:
         """The error at the line where the kernel begins."""
-        code = self.function.__code__
+        code = inspect.unwrap(self.function).__code__
         error = KernelError(text, "err_tensor_output_not_written_to")
         return error.at(f"{Path(code.co_filename).name}:{code.co_firstlineno}")
 
@@ -210,6 +222,17 @@ class Kernel:
                     f"err_cannot_update_immutable_parameter: the kernel writes its parameter {storage.name}, "
                     "which is no nt.mutable_tensor; newer compilers refuse that"
                 )
+
+
+def _with_arguments(function: Callable[..., Any], given: functools.partial[Any]) -> Callable[..., Any]:
+    """A function of the arguments that functools.partial leaves open."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*given.args, *args, **{**given.keywords, **kwargs})
+
+    setattr(call, "__signature__", inspect.signature(given))  # noqa: B010 - no attribute of functions
+    return call
 
 
 def _check_kind(function: Any) -> None:

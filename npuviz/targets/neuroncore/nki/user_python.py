@@ -4,6 +4,7 @@ import ast
 import ctypes
 import importlib
 import importlib.util
+import re
 import sys
 import sysconfig
 import threading
@@ -30,6 +31,7 @@ MAX_TEXT = 600
 _OUTER_MODULES = ("neuronxcc", "nki")
 _OWN_FOLDER = str(Path(__file__).parent)
 _LIBRARIES = (sysconfig.get_path("stdlib"), "<frozen ")
+_RELATIVE = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
 Result = TypeVar("Result")
 
 
@@ -55,6 +57,21 @@ def stand_ins(*folders: Path) -> Generator[None]:
             if name.split(".")[0] in _OUTER_MODULES or origin.startswith(tuple(own)):
                 sys.modules.pop(name, None)
         sys.modules.update(kept)
+
+
+def package_folders(path: Path) -> list[Path]:
+    """Where the package begins that a file with relative imports is part of; empty for any other file."""
+    return [] if not _package_of(path) else [path.resolve().parents[_package_of(path).count(".") + 1]]
+
+
+def _package_of(path: Path) -> str:
+    """The package whose modules a file imports by relative names, "" if it does not."""
+    names: list[str] = []
+    folder = path.resolve().parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names) if names and _RELATIVE.search(path.read_bytes()) else ""
 
 
 def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Result:
@@ -139,12 +156,16 @@ def imported(path: Path) -> ModuleType:
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
     parsed(path, text)
-    found = importlib.util.spec_from_file_location(f"npuviz_kernel_{abs(hash(str(path)))}", path)
+    package = _package_of(path)
+    name = f"{package}.{path.stem}" if package else f"npuviz_kernel_{abs(hash(str(path)))}"
+    found = importlib.util.spec_from_file_location(name, path)
     assert found is not None
     assert found.loader is not None
     module = importlib.util.module_from_spec(found)
     sys.modules[found.name] = module
     try:
+        if package:
+            importlib.import_module(package)
         found.loader.exec_module(module)
     except KernelError as error:
         raise located(error) from error
