@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import BoundArguments, Parameter, isclass, isfunction, signature
+from inspect import BoundArguments, Parameter, getdoc, isclass, isfunction, signature
 from math import prod
 from pathlib import Path
 from types import ModuleType
@@ -233,9 +233,16 @@ def _arguments(kernel: Kernel, chosen: Mapping[str, str], inputs: Mapping[str, n
         code = kernel.function.__code__
         raise SettingsNeeded(
             f"{Path(code.co_filename).name}:{code.co_firstlineno}: the kernel {code.co_name} needs "
-            f"{', '.join(missing)}: give --input NAME=FILE.npy or {given}"
+            f"{', '.join(missing)}: give --input NAME=FILE.npy or, for example, {given}"
+            f"{_described(kernel.function)}"
         )
     return arguments
+
+
+def _described(function: Any) -> str:
+    """The first line of a kernel's docstring, where shapes are often told; nothing if there is none."""
+    text = (getdoc(function) or "").strip().partition("\n")[0]
+    return f"; it is described as: {text[:200]}" if text else ""
 
 
 def _placeholder(name: str, text: str) -> np.ndarray:

@@ -49,7 +49,14 @@ def test_a_kernel_is_chosen_and_gets_its_arguments(tmp_path) -> None:
     [
         (TWO, {}, "several kernels: choose one with --kernel: one, other"),
         (TWO, {"kernel": "third"}, "--kernel third"),
-        (TWO, {"kernel": "other"}, "needs a: give --input NAME=FILE.npy or --shape a="),
+        (TWO, {"kernel": "other"}, "needs a: give --input NAME=FILE.npy or, for example, --shape a="),
+        (
+            TWO.replace(
+                "factor=2.0):\n", 'factor=2.0):\n    """factor * a: a [rows, columns].\n\n    More."""\n'
+            ),
+            {"kernel": "other"},
+            r"it is described as: factor \* a: a \[rows, columns\]\.$",
+        ),
         (TWO, {"kernel": "other", "shape.b": "4"}, "--shape b: the kernel's parameters are a, factor"),
         (TWO, {"kernel": "other", "shape.a": "4x?"}, r"--shape a=4x\?: expected sizes"),
         (TWO, {"kernel": "other", "shape.a": "4x4", "nothing": "1"}, "--set nothing: unknown key"),
