@@ -66,6 +66,7 @@ _FAILED_NODE = re.compile(r"while running (\S+) node\. Name:'([^']*)' Status Mes
 _RUNTIME_WORDS = re.compile(
     r"(\S*pybind11_state\.\w+: )?\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+/onnxruntime_src/\S+ "
 )
+_LOADED_FILE = re.compile(r"^Load model from \S+ failed:\s*")
 _ASSUMED_ONE = "is open in the model: 1 assumed"
 
 
@@ -119,7 +120,7 @@ def runtime_message(text: str) -> str:
     if failed:
         operator, name = failed[-1].groups()
         text = f"{operator} {name}: {text[failed[-1].end() :]}"
-    text = _RUNTIME_WORDS.sub("", text)
+    text = _LOADED_FILE.sub("", _RUNTIME_WORDS.sub("", text))
     return text if len(text) <= 200 else text[:199] + "\u2026"
 
 

@@ -24,6 +24,8 @@ from npuviz.onnx.run_limit import limit_seconds, loop_names, over_limit
 from npuviz.onnx.serialization import complete_model
 
 _REAL = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE, onnx.TensorProto.BFLOAT16)
+_INVALID = "This is an invalid model. "
+"""What ONNX Runtime says of a model that no inputs make run."""
 TIME_LIMIT_SECONDS = 120
 MEMORY_LIMIT_BYTES = 8 << 30
 
@@ -92,6 +94,8 @@ def _unknown(draft: Draft, names: Sequence[str], reason: str, given: Collection[
     drawn = [name for name in kinds if name not in draft.weights and name not in given]
     drawn.sort(key=lambda name: kinds[name] in _REAL)  # lengths, ids and rates are what a run depends on
     hints = [open_hint(draft.assumptions), drawn_hint(drawn)]
+    if _INVALID in reason:
+        hints = ["export the model again, so that ONNX Runtime loads it"]
     return FormatError(
         draft.path,
         field=f"tensor {names[0]}",

@@ -250,3 +250,34 @@ def test_a_model_that_refuses_random_inputs_asks_for_them(tmp_path, capsys) -> N
     assert "Reshape fold: " in err
     assert "ONNXRuntimeError" not in err
     assert err.rstrip().endswith("give those that it expects: --input sizes=FILE.npy")
+
+
+def test_a_model_that_no_input_makes_run_asks_for_none(tmp_path, capsys) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("BeamSearch", ["a"], ["y"], "beam", domain="com.microsoft"),
+    ]
+    path = _model(tmp_path, nodes, {"x": (FLOAT, [2, 8])}, {"y": FLOAT}, {})
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(model, path)
+    code, _, err = _run(path, "systolic", capsys)
+    assert (code, "Error Node(beam)" in err, "--input" in err) == (2, True, False)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_numbers_are_named_and_decide_nothing(target: str, tmp_path, capsys) -> None:
+    nodes = [
+        helper.make_node("RandomNormalLike", ["x"], ["n"], "noise"),
+        helper.make_node("Add", ["x", "n"], ["y"], "mix"),
+    ]
+    path = _model(tmp_path, nodes, {"x": (FLOAT, [2, 8])}, {"y": FLOAT}, {})
+    code, out, _ = _run(path, target, capsys)
+    check = json.loads(out)["check"]
+    reasons = {each["tensor"]: each["reason"] for each in check["not_compared"]}
+    assert (code, check["end_to_end"]["outputs_right"]) == (0, None)
+    assert (
+        reasons["n"]
+        == "random numbers, drawn by RandomNormalLike: make them an input of the model to compare"
+    )
+    assert reasons["y"].startswith("depending on random numbers")

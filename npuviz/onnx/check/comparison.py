@@ -28,8 +28,8 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import CheckResult, Finding, TensorErrors, Verdict
 
-_RANDOM = "random"
-_FROM_RANDOM = "they depend on random numbers (compared per operator only)"
+_RANDOM = "random numbers, drawn"
+_FROM_RANDOM = "depending on random numbers (compared per operator only)"
 _NO_FILE = "not compared with the file as it is, which does not run in ONNX Runtime"
 _NO_NUMBERS = "text, a sequence or an optional, which no machine holds"
 _OTHER_GRAPH = "reading the model has changed it, a fault of npuviz; or another branch or size than the run's"
@@ -68,9 +68,10 @@ class Comparison:
 
     def is_random(self, tensor: int) -> bool:
         """Return whether an operator draws a tensor at random; such a tensor is left out."""
-        if not draws(self._graph, self._graph.nodes[self._graph.tensors[tensor].producer]):
+        node = self._graph.nodes[self._graph.tensors[tensor].producer]
+        if not draws(self._graph, node):
             return False
-        self.leave_out(tensor, _RANDOM)
+        self.leave_out(tensor, f"{_RANDOM} by {node.op_type}: make them an input of the model to compare")
         return True
 
     def leave_out(self, tensor: int, reason: str) -> None:
