@@ -47,6 +47,9 @@ SOURCES: Mapping[str, str] = {
     "host_operations_per_ns": "Arm: two 128-bit multiply-adds (16 operations) a cycle at 2.4 GHz",
     "host_bytes_per_ns": "RK1: 17 to 22 GB/s of memory bandwidth measured; the lower bound is taken",
     "host_cache_bytes": "Linux: rk3588-base.dtsi, l3_cache: 3 MiB for all cores",
+    "host_share": "npuviz's own goal: at most a tenth of a convolutional network's run on the Host",
+    "host_share_others": "npuviz's own goal: at most a quarter of any other run on the Host",
+    "host_price": "Assumed: what a processor left to other work is worth",
     "host_processor": "Rockchip: the faster half of the RK3588's cores; that one runs them is assumed",
 }
 """Where each figure is from; "Assumed" where no public source was found."""
@@ -65,8 +68,10 @@ class RknnSpec:
                   and bytes of one core, its last cache, beyond which weights of recurrent operators come from
                   memory at every step, and bytes of the NPU's layouts converted
     partition     "least-time": operators that both can run go where the whole takes least; "spare-host": so
-                  too, but of partitions that take about as long to the one with least on the Host;
-                  "most-npu": to the NPU
+                  that the Host has at most a share of the run, if that takes at most `host_price` times as
+                  long; "most-npu": to the NPU
+    host_share    the share that "spare-host" aims at for networks that are mostly convolutions;
+                  host_share_others  for others
     submit        "chain": one driver start for all tasks that need no host in between; "layer": one per layer
     latency_seed  0: the figures above; else tasks, Host calls and DDR take other times
     """
@@ -103,6 +108,9 @@ class RknnSpec:
     cores: Annotated[int, Ge(1), Le(3)] = 1
     dtype: Literal["int8", "fp16"] = "int8"
     partition: Literal["spare-host", "least-time", "most-npu"] = "spare-host"
+    host_share: Annotated[float, Ge(0), Le(1)] = 0.1
+    host_share_others: Annotated[float, Ge(0), Le(1)] = 0.25
+    host_price: Annotated[float, Ge(1), Le(1000)] = 2.0
     submit: Literal["chain", "layer"] = "chain"
     keep_fp32: str = ""
     latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)

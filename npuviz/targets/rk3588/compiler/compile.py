@@ -1,6 +1,7 @@
 """Compile an ONNX graph to tasks, layer by layer; the Host runs what the NPU cannot."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from npuviz.base.errors import DoesNotFit, FormatError
 from npuviz.base.progress import Progress
@@ -125,11 +126,10 @@ def _compile_as_it_is(
     layers = planner.layers()
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
     moved: dict[int, HostReason] | None = None
+    notes: list[Note] = []
     while True:
         on_host = {**reasons, **(moved or {})}
-        nodes = {node for layer in layers if layer.head.id in on_host for node in layer.nodes}
-        lines = tensors_of_lines(graph, nodes)
-        builder = Builder(graph, spec, planner.quantised.stored, only_on_host(graph, nodes), lines)
+        builder = _builder(planner, spec, layers, on_host)
         measured: dict[int, Measured] = {}
         compiled = _compile_layers(builder, layers, planner, on_host, progress, measured)
         refused = {head: reason for head, reason in on_host.items() if head not in (moved or {})}
@@ -137,10 +137,19 @@ def _compile_as_it_is(
         reasons = refused
         # The first round finds what every layer takes; each may find more layers that no lowering can hold.
         if moved is None:
-            moved = weigh(builder, layers, planner, reasons, measured)
+            # Layers refused just now are the Host's, too: tensors beside them may lie as it has them.
+            moved = weigh(_builder(planner, spec, layers, reasons), layers, planner, reasons, measured, notes)
             is_known = is_known and not moved
         if is_known:
-            return compiled, reasons
+            return replace(compiled, notes=(*notes, *compiled.notes)), reasons
+
+
+def _builder(planner: Planner, spec: RknnSpec, layers: Sequence[Layer], on_host: Collection[int]) -> Builder:
+    """Return a builder for a program. on_host  heads of the layers that the Host runs"""
+    graph = planner.graph
+    nodes = {node for layer in layers if layer.head.id in on_host for node in layer.nodes}
+    lines = tensors_of_lines(graph, nodes)
+    return Builder(graph, spec, planner.quantised.stored, only_on_host(graph, nodes), lines)
 
 
 def only_on_host(graph: Graph, nodes: Collection[int]) -> frozenset[int]:

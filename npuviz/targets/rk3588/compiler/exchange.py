@@ -25,6 +25,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import pack_dense
 from npuviz.targets.rk3588.compiler.strides import Axis, Loop, Part, axes_of, parts_of
 from npuviz.targets.rk3588.spec import RknnSpec
 from npuviz.targets.rk3588.tables import Buffer
+from npuviz.targets.rk3588.task.cube import held_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 
 MAX_ROWS = 2047
@@ -63,7 +64,8 @@ class Copy:
 
     def cycles(self, b: Builder) -> float:
         """Estimate how long the copy takes."""
-        elements = max(buffer.size_bytes / numpy_dtype(buffer.dtype).itemsize for buffer in self.ends)
+        # The room that fills a cube's channels up is not copied.
+        elements = max(held_bytes(buffer) / numpy_dtype(buffer.dtype).itemsize for buffer in self.ends)
         return len(self.tasks) * b.spec.to_cycles(b.spec.task_ns) + elements / b.spec.output_rate
 
 

@@ -101,15 +101,17 @@ def _rows(home: Buffer) -> Buffer | None:
     return replace(home, name=f"{home.name} in rows", address=0, size_bytes=size, layout="rows", shape=shape)
 
 
-def conversion_cycles(b: Builder, tensor: int) -> int:
+def conversion_cycles(b: Builder, tensor: int) -> tuple[int, bool]:
     """Return the cycles in which a tensor comes from the NPU's layout to rows that the Host reads, in the
-    faster way."""
+    faster way, and whether that is a copy by the NPU."""
     home = b.home(tensor)
     rows = _rows(home)
     if rows is None:
-        return 0
+        return 0, False
     copy = _faster(b, home, rows)
-    return int(copy.cycles(b)) if copy is not None else b.spec.to_cycles(conversion_ns(b.spec, [home]))
+    if copy is not None:
+        return int(copy.cycles(b)), True
+    return b.spec.to_cycles(conversion_ns(b.spec, [home])), False
 
 
 def _faster(b: Builder, source: Buffer, target: Buffer) -> Copy | None:

@@ -171,6 +171,9 @@ def test_an_operator_without_lowering_becomes_its_body(tmp_path: Path) -> None:
     assert any("/" in node.name for node in finished.program.graph.nodes)
 
 
+FAST_HOST = {"host_convert_bytes_per_ns": "20", "host_call_ns": "500", "host_operator_ns": "500"}
+
+
 def test_most_on_the_npu_or_least_time(tmp_path: Path) -> None:
     """An Exp before a Tan is the Host's, where time counts."""
     model = Model(4, 8)
@@ -180,3 +183,27 @@ def test_most_on_the_npu_or_least_time(tmp_path: Path) -> None:
     assert fast.nodes_on_host() == {"Exp", "Tan"}
     assert most.nodes_on_host() == {"Tan"}
     assert most.machine.cycle > fast.machine.cycle
+
+
+def test_the_partition_aims_at_a_share_of_the_host(tmp_path: Path) -> None:
+    """A Softmax that the Host does faster, between convolutions: who sets the share and the price decides."""
+    model = Model(1, 16, 24, 24)
+    made = model.add("Softmax", model.conv("x", 16, 32, 3, 3, pads=[1, 1, 1, 1]), axis=1)
+    model.conv(made, 32, 16, 3, 3, pads=[1, 1, 1, 1])
+    path = model.save(tmp_path)
+    found = {}
+    for name, settings in {
+        "spare": {},
+        "all may": {"host_share": "1"},
+        "no price": {"host_price": "1"},
+        "least": {"partition": "least-time"},
+    }.items():
+        finished = checked(path, {**FAST_HOST, **settings})
+        told = [note.text for note in finished.program.notes if note.code == "partition"]
+        found[name] = finished.machine.cycle, finished.nodes_on_host(), told
+    assert found["spare"][1] == set()
+    (text,) = found["spare"][2]
+    assert "--set partition=least-time" in text
+    assert found["all may"] == found["no price"] == found["least"]
+    assert found["least"][1:] == ({"Softmax"}, [])
+    assert found["spare"][0] > found["least"][0]

@@ -15,13 +15,6 @@ from itertools import pairwise
 
 from npuviz.targets.rk3588.compiler.partition.minimum_cut import ENDLESS, Network
 
-ALIKE = 0.069
-"""Of a run's time, by which partitions may differ that count as alike: as much as modelled times of layers
-differ from measured ones in the mean. Ref: docs/rk3588.md (31 published convolutions)."""
-MUCH_ON_HOST = 0.1
-"""Of a run's time. This compiler's choice."""
-_WEIGHTS = (1.25, 1.5, 2.0, 3.0, 5.0)
-"""How many times as much the Host's cycles count, to find partitions with fewer of them."""
 MOST_ROUNDS = 8
 """Most rounds of order and cut; each is better than the last, and most graphs need two."""
 
@@ -45,11 +38,26 @@ class Exchange:
     cycles   of its conversion
     maker    place of the layer that makes it (-1: the Host is given it)
     readers  places of the layers that read it (-1: the Host gives it out)
+    is_npus  whether the NPU converts it
     """
 
     cycles: int
     maker: int
     readers: tuple[int, ...]
+    is_npus: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Cycles of a partition, and how many of them are the Host's."""
+
+    total: int = 0
+    host: int = 0
+
+    @property
+    def share(self) -> float:
+        """The Host's share."""
+        return self.host / max(1, self.total)
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ class Question:
     """All that a partition's time depends on.
 
     change  cycles from the NPU to the Host and back
+    call    how many of them are the Host's
+    ends    what a run takes in any partition: inputs, outputs, conversions where nothing can be chosen
     order   places of layers in an order in which they can run, for the places that are on the Host
     """
 
@@ -64,39 +74,49 @@ class Question:
     exchanges: Sequence[Exchange]
     change: int
     order: Callable[[frozenset[int]], list[int]]
+    call: int = 0
+    ends: Times = Times()
 
     def cycles(self, on_host: frozenset[int]) -> int:
         """Return the time of a partition, in its own order."""
-        return self._on_npu(on_host) + self.host_cycles(on_host)
+        return self.times(on_host).total
 
     def with_dearer_host(self, weight: float) -> "Question":
-        """Return the same question with a Host that takes longer for its layers."""
+        """Return the same question with a Host that takes longer for all that it does."""
         choices = [
             choice if choice.host is None else replace(choice, host=int(choice.host * weight))
             for choice in self.choices
         ]
-        return replace(self, choices=choices)
+        exchanges = [
+            each if each.is_npus else replace(each, cycles=int(each.cycles * weight))
+            for each in self.exchanges
+        ]
+        change = self.change + int(self.call * (weight - 1))
+        return replace(self, choices=choices, exchanges=exchanges, change=change)
 
-    def _on_npu(self, on_host: frozenset[int]) -> int:
-        return sum(choice.npu or 0 for place, choice in enumerate(self.choices) if place not in on_host)
-
-    def host_cycles(self, on_host: frozenset[int]) -> int:
-        """Return how many of them are the Host's: its layers, conversions and calls."""
-        found = 0
-        for place in on_host:
-            taken = self.choices[place].host
-            assert taken is not None
-            found += taken
+    def times(self, on_host: frozenset[int]) -> Times:
+        """Return the times of a partition, in its own order."""
+        total = self.ends.total
+        host = self.ends.host
+        for place, choice in enumerate(self.choices):
+            taken = choice.host if place in on_host else choice.npu
+            total += taken or 0
+            host += (taken or 0) * (place in on_host)
         for exchange in self.exchanges:
             sides = {reader < 0 or reader in on_host for reader in exchange.readers}
             made = exchange.maker < 0 or exchange.maker in on_host
-            found += exchange.cycles * ((not made) in sides)
+            if (not made) in sides:
+                total += exchange.cycles
+                host += exchange.cycles * (not exchange.is_npus)
+        changes = self._changes(on_host)
+        return Times(total + self.change * changes, host + self.call * changes)
+
+    def _changes(self, on_host: frozenset[int]) -> int:
         order = self.order(on_host)
         is_free = [bool(order) and self.choices[order[end]].is_composed for end in (0, -1)]
         before = [is_free[0], *(place in on_host for place in order[:-1])]
         changes = sum(place in on_host and not earlier for place, earlier in zip(order, before, strict=True))
-        changes -= is_free[1] and order[-1] in on_host
-        return found + self.change * changes
+        return changes - (is_free[1] and order[-1] in on_host)
 
 
 def best_sides(question: Question) -> frozenset[int]:
@@ -116,28 +136,6 @@ def best_sides(question: Question) -> frozenset[int]:
         frozenset(place for place, choice in choices if choice.host is not None),
     )  # fmt: skip
     return min((_improved(question, begin) for begin in dict.fromkeys(begins)), key=question.cycles)
-
-
-def fewest_on_host(question: Question) -> frozenset[int]:
-    """Return what `best_sides` does, or a partition that takes about as long with less on the Host.
-
-    That is where the Host has much to do and is spared more time than the run takes longer.
-    """
-    best = best_sides(question)
-    most = question.cycles(best) * (1 + ALIKE)
-    found = best
-    for weight in _WEIGHTS:
-        if question.host_cycles(found) <= MUCH_ON_HOST * question.cycles(found):
-            break
-        tried = best_sides(question.with_dearer_host(weight))
-        if question.cycles(tried) > most:
-            break
-        spared = question.host_cycles(best) - question.host_cycles(tried)
-        if spared > question.cycles(tried) - question.cycles(best) and (
-            question.host_cycles(tried) < question.host_cycles(found)
-        ):
-            found = tried
-    return found
 
 
 def _improved(question: Question, on_host: frozenset[int]) -> frozenset[int]:
