@@ -40,6 +40,7 @@ from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
 from npuviz.targets.rk3588.compiler.operators.move_chains import is_chain
 from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
 from npuviz.targets.rk3588.compiler.partition.costs import Measured, host_cycles_of, weigh
+from npuviz.targets.rk3588.compiler.partition.share import Found
 from npuviz.targets.rk3588.compiler.schedule import turns
 from npuviz.targets.rk3588.spec import RknnSpec
 
@@ -126,7 +127,7 @@ def _compile_as_it_is(
     layers = planner.layers()
     reasons = {layer.head.id: planner.reason_for_host(layer.head) for layer in layers if layer.is_host}
     moved: dict[int, HostReason] | None = None
-    notes: list[Note] = []
+    weighed: Found | None = None
     while True:
         on_host = {**reasons, **(moved or {})}
         builder = _builder(planner, spec, layers, on_host)
@@ -138,10 +139,11 @@ def _compile_as_it_is(
         # The first round finds what every layer takes; each may find more layers that no lowering can hold.
         if moved is None:
             # Layers refused just now are the Host's, too: tensors beside them may lie as it has them.
-            moved = weigh(_builder(planner, spec, layers, reasons), layers, planner, reasons, measured, notes)
+            fresh = _builder(planner, spec, layers, reasons)
+            moved, weighed = weigh(fresh, layers, planner, reasons, measured)
             is_known = is_known and not moved
         if is_known:
-            return replace(compiled, notes=(*notes, *compiled.notes)), reasons
+            return replace(compiled, weighed=weighed), reasons
 
 
 def _builder(planner: Planner, spec: RknnSpec, layers: Sequence[Layer], on_host: Collection[int]) -> Builder:

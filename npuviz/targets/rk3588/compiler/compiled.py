@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from npuviz.program.graph import Graph
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note
+from npuviz.targets.rk3588.compiler.partition.share import Found
 from npuviz.targets.rk3588.tables import Tables
 
 
@@ -15,6 +16,7 @@ class Compiled:
 
     memory_map  places of the graph's tensors in DDR
     placement   graph node id -> "Core" or "Host"
+    weighed     the partition that was found, None if there was nothing to choose
     """
 
     graph: Graph
@@ -22,3 +24,4 @@ class Compiled:
     memory_map: MemoryMap = field(default_factory=MemoryMap)
     notes: tuple[Note, ...] = ()
     placement: Mapping[int, str] = field(default_factory=dict[int, str])
+    weighed: Found | None = None

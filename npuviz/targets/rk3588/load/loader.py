@@ -1,5 +1,6 @@
 """Load files as a spec and a program: ONNX models, register command dumps and .rknn files."""
 
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from npuviz.formats.rk3588.rknn.reader import is_rknn
 from npuviz.onnx.inputs import Given, draw_inputs
 from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.reader import read_model
+from npuviz.program.graph import Graph
 from npuviz.program.program import Note, Program
 from npuviz.sim.latencies import spec_text
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.compiler.compile import compile_graph
 from npuviz.targets.rk3588.compiler.compiled import Compiled
+from npuviz.targets.rk3588.compiler.partition.costs import told, wanted_share
 from npuviz.targets.rk3588.load.dump import load_dump
 from npuviz.targets.rk3588.load.rknn import load_rknn
 from npuviz.targets.rk3588.machine.payload import Payload, fingerprint
@@ -44,12 +47,18 @@ take as long; more come from DDR again at every step, in fp16, whereas the Host 
 _MOST_PADDING = 15
 """Most padding in a register: 4 bits. Ref: XML, CNA PAD_CON0. More padding lies in memory, where a Pad can
 write it just as well."""
-_FORM = ModelForm(
-    whole=lambda node: node.op_type in _WHOLE,
-    float_products=True,
-    float_recurrence=_MOST_WEIGHTS,
-    most_padding=_MOST_PADDING,
-)
+_MOST_AT_A_PRICE = 1 << 23
+"""The same where the Host should have little to do: the NPU takes 1.1 times as long for a million, and reads
+whatever is larger from DDR, too."""
+
+
+def _form(most_weights: int) -> ModelForm:
+    return ModelForm(
+        whole=lambda node: node.op_type in _WHOLE,
+        float_products=True,
+        float_recurrence=most_weights,
+        most_padding=_MOST_PADDING,
+    )
 
 
 def load(request: LoadRequest, progress: Progress) -> tuple[RknnSpec, Program]:
@@ -66,15 +75,30 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
         names.refuse_others(request.settings)
         return spec, notes, load_file(request.path, spec)
     dimensions = names.dimensions(request.settings)
-    with names.hints(dimensions):
-        graph = read_model(
-            request.path,
-            dimensions,
-            given=Given(request.inputs, request.seed),
-            form=_FORM,
-            progress=progress,
-        )
-    return spec, notes, compile_graph(graph, spec, progress)
+
+    def read(most_weights: int) -> Graph:
+        with names.hints(dimensions):
+            return read_model(
+                request.path,
+                dimensions,
+                given=Given(request.inputs, request.seed),
+                form=_form(most_weights),
+                progress=progress,
+            )
+
+    graph = read(_MOST_AT_A_PRICE if spec.partition == "most-npu" else _MOST_WEIGHTS)
+    compiled = compile_graph(graph, spec, progress)
+    found, share = compiled.weighed, wanted_share(graph, spec)
+    if spec.partition != "spare-host" or found is None:
+        return spec, notes, compiled
+    if found.times.share > share and any(node.op_type == "DynamicQuantizeLSTM" for node in graph.nodes):
+        tried = compile_graph(read(_MOST_AT_A_PRICE), spec, progress)
+        other = tried.weighed
+        most = spec.host_price * found.least.total
+        if other is not None and other.times.total <= most and other.times.share < found.times.share:
+            compiled, found = tried, replace(other, least=found.least)
+    told_notes = (told(found, share),) if found.times != found.least else ()
+    return spec, (*notes, *told_notes), compiled
 
 
 def load_file(path: Path, spec: RknnSpec) -> Compiled:

@@ -19,7 +19,6 @@ from npuviz.targets.rk3588.compiler.partition.sides import (
     Exchange,
     Question,
     Times,
-    best_sides,
 )
 from npuviz.targets.rk3588.compiler.schedule import Dependencies, turns_of
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -77,17 +76,16 @@ def weigh(
     planner: Planner,
     on_host: Collection[int],
     measured: Mapping[int, Measured],
-    notes: list[Note],
-) -> dict[int, HostReason]:
-    """Return heads of layers that the NPU can run, but that take less on the Host together with others there.
+) -> tuple[dict[int, HostReason], Found | None]:
+    """Return heads of layers that the NPU can run, but that are better on the Host together with others
+    there; and the partition that this makes, None if there is nothing to choose.
 
     on_host   heads of layers that only the Host can run
     measured  of the others
-    notes     gets one if the partition is another than that of least time
     """
     graph, spec = builder.graph, builder.spec
     if spec.partition == "most-npu":
-        return {}
+        return {}, None
     choices: list[Choice] = []
     for layer in layers:
         found = measured.get(layer.head.id)
@@ -97,7 +95,7 @@ def weigh(
         choices.append(Choice(npu, host, found is not None and found.is_composed))
     if not on_host and not any(choice.host is None for choice in choices):
         # No layer needs a certain side; a model is not compiled for an NPU with nothing to do.
-        return {}
+        return {}, None
     exchanges = list(_exchanges(builder, layers, planner, choices))
     question = Question(
         choices,
@@ -107,22 +105,21 @@ def weigh(
         change_cycles(spec) - spec.to_cycles(spec.job_driver_ns),
         _ends(builder, [exchange for exchange in exchanges if not _is_open(exchange, choices)]),
     )
-    if spec.partition == "least-time":
-        sides = best_sides(question)
-    else:
-        share = spec.host_share if is_convolutional(graph) else spec.host_share_others
-        found = within_share(question, share, spec.host_price)
-        sides = found.sides
-        if found.times != found.least:
-            notes.append(_told(found, share))
+    share = 1.0 if spec.partition == "least-time" else wanted_share(graph, spec)
+    found = within_share(question, share, spec.host_price)
     return {
         layers[place].head.id: _reason(choices[place], spec)
-        for place in sorted(sides)
+        for place in sorted(found.sides)
         if layers[place].head.id not in on_host
-    }
+    }, found
 
 
-def _told(found: Found, share: float) -> Note:
+def wanted_share(graph: Graph, spec: RknnSpec) -> float:
+    """Return the largest share of a run that the Host should have."""
+    return spec.host_share if is_convolutional(graph) else spec.host_share_others
+
+
+def told(found: Found, share: float) -> Note:
     """Return the note that says what a partition of little Host costs."""
     text = (
         f"partition: estimated to take {found.times.total:,} cycles, {found.times.share:.0%} of them on the "
