@@ -1,15 +1,19 @@
-"""Copies between layouts: how many tasks one may take."""
+"""Copies between layouts: how many tasks one may take, and how long."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.reader import read_model
 from npuviz.targets.rk3588.compiler import exchange
-from npuviz.targets.rk3588.compiler.exchange import plan_copy
+from npuviz.targets.rk3588.compiler.builder import Builder
+from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
 from npuviz.targets.rk3588.spec import make_spec
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_bytes
+from tests.targets.rk3588.compiler.models import Model
 
 SPEC = make_spec()[0]
 ROWS, COLUMNS = 1024, 8192
@@ -27,3 +31,21 @@ def test_a_copy_of_too_many_tasks_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(exchange, "MAX_TASKS", count - 1)
     with pytest.raises(CannotLower, match=f"{count:,} tasks|more than {count - 1} tasks"):
         plan_copy(SPEC, rows, home)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 4000), (1, 40, 500)])
+@pytest.mark.parametrize("makes_rows", [False, True])
+def test_a_copy_is_estimated_by_what_it_moves(
+    tmp_path: Path, shape: tuple[int, ...], makes_rows: bool
+) -> None:
+    """Not by the room that fills channels up, which no task reads or writes."""
+    model = Model(*shape)
+    model.add("Relu", "x")
+    builder = Builder(read_model(model.save(tmp_path), {}), SPEC)
+    home = builder.cleared("home", shape, "float16")
+    size = 2 * shape[1] * shape[2]
+    rows = replace(home, layout="rows", shape=shape[1:], size_bytes=size, address=home.address + (1 << 24))
+    mark = builder.mark()
+    copy = plan_copy(SPEC, home, rows) if makes_rows else plan_copy(SPEC, rows, home)
+    emit_copy(builder, -1, copy)
+    assert 0.4 < copy.cycles(builder) / builder.cycles_since(mark) < 2.5
