@@ -20,6 +20,7 @@ from npuviz.sim.target import LoadRequest
 from npuviz.targets.rk3588.compiler.compile import compile_graph
 from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.partition.costs import told, wanted_share
+from npuviz.targets.rk3588.compiler.partition.share import ALIKE
 from npuviz.targets.rk3588.load.dump import load_dump
 from npuviz.targets.rk3588.load.rknn import load_rknn
 from npuviz.targets.rk3588.machine.payload import Payload, fingerprint
@@ -95,7 +96,8 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
         tried = compile_graph(read(_MOST_AT_A_PRICE), spec, progress)
         other = tried.weighed
         most = spec.host_price * found.least.total
-        if other is not None and other.times.total <= most and other.times.share < found.times.share:
+        # Floats for whole numbers deviate more: only where that reaches the share.
+        if other is not None and other.times.total <= most and other.times.share <= share * (1 + ALIKE):
             compiled, found = tried, replace(other, least=found.least)
     told_notes = (told(found, share),) if found.times != found.least else ()
     return spec, (*notes, *told_notes), compiled

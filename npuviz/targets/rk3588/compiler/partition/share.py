@@ -26,10 +26,11 @@ class Found:
 def within_share(question: Question, share: float, price: float) -> Found:
     """Return the fastest partition found in which the Host has at most a share of the time.
 
-    It is the one of least time if that is within the share, or if no partition is that takes at most `price`
-    times as long; a share that is nearly reached (ALIKE) counts, if none is. With a Host that counts more and
-    more, cuts give partitions with ever less of it; between two of them, runs of layers are moved to the NPU,
-    the dearest for the Host per added cycle first.
+    It is the one of least time if that is within the share; a share that is nearly reached (ALIKE) counts, if
+    none is. With a Host that counts more and more, cuts give partitions with ever less of it; between two of
+    them, runs of layers are moved to the NPU, the dearest for the Host per added cycle first. If no partition
+    is within the share that takes at most `price` times as long as the fastest one, it is the one with least on
+    the Host of those that take as long as the fastest one (ALIKE).
     """
     best = best_sides(question)
     least = question.times(best)
@@ -39,7 +40,17 @@ def within_share(question: Question, share: float, price: float) -> Found:
         found = _fastest(question, best, limit)
         if found is not None and question.times(found).total <= price * least.total:
             return Found(found, question.times(found), least)
-    return Found(best, least, least)
+    alike = _alike(question, best, (1 + ALIKE) * least.total)
+    return Found(alike, question.times(alike), least)
+
+
+def _alike(question: Question, best: frozenset[int], most: float) -> frozenset[int]:
+    """Return the partition with least on the Host, of those found that take at most so many cycles."""
+    cuts = [best, *(best_sides(question.with_dearer_host(weight)) for weight in _WEIGHTS[:4])]
+    return min(
+        (sides for sides in cuts if question.times(sides).total <= most),
+        key=lambda sides: question.times(sides).share,
+    )
 
 
 def _fastest(question: Question, best: frozenset[int], share: float) -> frozenset[int] | None:
