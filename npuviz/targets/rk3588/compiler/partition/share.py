@@ -36,7 +36,7 @@ def within_share(question: Question, share: float, price: float) -> Found:
     least = question.times(best)
     for limit in (share, share * (1 + ALIKE)):
         if least.share <= limit:
-            break
+            return Found(best, least, least)
         found = _fastest(question, best, limit)
         if found is not None and question.times(found).total <= price * least.total:
             return Found(found, question.times(found), least)

@@ -115,6 +115,14 @@ def test_a_share_that_costs_too_much_or_is_out_of_reach_is_not_paid_for() -> Non
     assert within_share(bound, 0.1, 5.0).sides == {1, 3}
 
 
+def test_where_no_share_is_reached_the_host_has_least_of_what_is_alike() -> None:
+    """Moving one of two layers costs less than the model is exact; a tenth of the time is out of reach."""
+    product, near, far, must = Choice(1000, None), Choice(150, 100), Choice(2500, 400), Choice(None, 700)
+    question = question_of([product, far, product, near, product, must], [], 10)
+    assert best_sides(question) == {1, 3, 5}
+    assert within_share(question, 0.1, 5.0).sides == {1, 5}
+
+
 def test_a_share_that_is_nearly_reached_counts_as_reached() -> None:
     """The Host has 10.4 % at least: as near to a tenth as the model is to what it models."""
     question = question_of([Choice(1000, None), Choice(500, 200), Choice(None, 174)], [], 0)
