@@ -29,8 +29,8 @@ def within_share(question: Question, share: float, price: float) -> Found:
     It is the one of least time if that is within the share; a share that is nearly reached (ALIKE) counts, if
     none is. With a Host that counts more and more, cuts give partitions with ever less of it; between two of
     them, runs of layers are moved to the NPU, the dearest for the Host per added cycle first. If no partition
-    is within the share that takes at most `price` times as long as the fastest one, it is the one with least on
-    the Host of those that take as long as the fastest one (ALIKE).
+    is within the share that takes at most `price` times as long as the fastest one, it is the one with least
+    on the Host of those that take as long as the fastest one (ALIKE).
     """
     best = best_sides(question)
     least = question.times(best)
