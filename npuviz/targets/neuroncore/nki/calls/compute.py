@@ -476,6 +476,8 @@ def match_replace8(
     dtype: object = None,
 ) -> Tensor:
     """The first of each of eight values replaced."""
+    if number(imm) is None:
+        raise KernelError(f"nc_match_replace8 with imm={imm!r}: expected a number")
     source, values = tile(data, "nc_match_replace8 data"), tile(vals, "nc_match_replace8 vals")
     box = box_of(mask, source.shape)
     made = tile(

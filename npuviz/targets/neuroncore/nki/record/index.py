@@ -199,10 +199,13 @@ def whole(value: object) -> int:
     known = getattr(value, "known_integer", None)
     if known is not None:
         return known()
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        name = "err_unsupported_expression_in_mask" if isinstance(value, Index) else ""
-        raise KernelError(f"an index is made of nl.arange, loop indices and integers, found {value!r}", name)
-    return int(value.__index__())  # pyright: ignore[reportAttributeAccessIssue]
+    if not isinstance(value, bool):
+        try:
+            return operator.index(value)  # pyright: ignore[reportArgumentType]
+        except TypeError:  # arrays of numpy have the method too, and not always an answer
+            pass
+    name = "err_unsupported_expression_in_mask" if isinstance(value, Index) else ""
+    raise KernelError(f"an index is made of nl.arange, loop indices and integers, found {value!r}", name)
 
 
 @dataclass(frozen=True, slots=True)

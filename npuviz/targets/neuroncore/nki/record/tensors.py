@@ -364,8 +364,9 @@ class Tensor:
 
     def broadcast(self, dim: int, size: int) -> "Tensor":
         """A dimension of size 1 repeated."""
+        times = whole(size)
         return self.free_broadcast(
-            tuple(size if d == dim % self.ndim else n for d, n in enumerate(self.shape))
+            tuple(times if d == dim % self.ndim else n for d, n in enumerate(self.shape))
         )
 
     def expand_dim(self, dim: int) -> "Tensor":
