@@ -18,7 +18,7 @@ from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Boxes, Mask
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import COMPARISONS, function, name_of, operator
-from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.numbers import needed_number, number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of, boxes_of
 
@@ -476,8 +476,7 @@ def match_replace8(
     dtype: object = None,
 ) -> Tensor:
     """The first of each of eight values replaced."""
-    if number(imm) is None:
-        raise KernelError(f"nc_match_replace8 with imm={imm!r}: expected a number")
+    what = needed_number(imm, "nc_match_replace8")
     source, values = tile(data, "nc_match_replace8 data"), tile(vals, "nc_match_replace8 vals")
     box = box_of(mask, source.shape)
     made = tile(
@@ -490,9 +489,7 @@ def match_replace8(
         lanes = box[:1]
         values = values.boxed((*lanes, *((0, n) for n in values.shape[1:])))
         more = tuple(each.boxed((*lanes, *((0, n) for n in each.shape[1:]))) for each in more)
-    current().step(
-        "match_replace8", made.boxed(box), (source.boxed(box), values), None, more, value=number(imm)
-    )
+    current().step("match_replace8", made.boxed(box), (source.boxed(box), values), None, more, value=what)
     return made
 
 

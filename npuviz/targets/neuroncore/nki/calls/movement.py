@@ -9,7 +9,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import name_of
-from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.numbers import needed_number, number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of, boxes_of
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -232,9 +232,7 @@ def memset(
     mask: object = None,
 ) -> Tensor:
     """dst = value."""
-    found = number(value)
-    if found is None:
-        raise KernelError(f"memset with {value!r}: expected a number")
+    found = needed_number(value, "memset")
     sizes = dst.shape if isinstance(dst, Tensor) else tuple(shape)
     return run("memset", dst, sizes, dtype or FLOAT32, (), mask, value=found)
 

@@ -25,6 +25,14 @@ def number(value: object) -> float | int | None:
     return None
 
 
+def needed_number(value: object, call: str) -> float | int:
+    """A number that a call cannot do without. Raises KernelError for anything else."""
+    found = number(value)
+    if found is None:
+        raise KernelError(f"{call} with {value!r}: expected a number")
+    return found
+
+
 def _held(value: float | int) -> float | int:
     if abs(value) >= _TOO_LARGE and (isinstance(value, int) or not math.isinf(value)):
         bits = f"{value.bit_length()} bits" if isinstance(value, int) else f"{value:g}"
