@@ -183,6 +183,12 @@ def verdict(figures: dict[str, Any]) -> tuple[str, str]:
     )
 
 
+_UNCOMPARED = (
+    "none of its outputs can be compared end to end, since they are text or depend on random numbers that the "
+    "model draws; its operators are compared on the machine's own inputs"
+)
+
+
 def reasons(figures: dict[str, Any]) -> list[str]:
     """Return the reasons why a run is not right, one line each."""
     if "cells" in figures:
@@ -190,6 +196,8 @@ def reasons(figures: dict[str, Any]) -> list[str]:
     if "findings" not in figures:
         said = [line for line in figures["said"].splitlines() if line.strip()]
         return [f"exit {figures['exit']}: {said[-1] if said else 'said nothing'}"]
+    if figures["end_to_end"].get("outputs_right", True) is None and not figures["findings"]:
+        return [_UNCOMPARED]
     texts = [
         f"`{each['tensor']}` {each['text']}"
         + (f"; the error first grew in `{each['operator']}`" if each["operator"] else "")
