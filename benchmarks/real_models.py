@@ -184,8 +184,8 @@ def verdict(figures: dict[str, Any]) -> tuple[str, str]:
 
 
 _UNCOMPARED = (
-    "none of its outputs can be compared end to end, since they are text or depend on random numbers that the "
-    "model draws; its operators are compared on the machine's own inputs"
+    "none of its outputs can be compared end to end, since they are text or depend on random numbers that "
+    "the model draws; its operators are compared on the machine's own inputs"
 )
 
 
