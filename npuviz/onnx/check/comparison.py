@@ -13,7 +13,7 @@ import numpy as np
 from npuviz.base.errors import FormatError
 from npuviz.onnx.check.causes import Causes
 from npuviz.onnx.check.decisions import holds_scores, is_close_call, other_classes, row_text
-from npuviz.onnx.check.errors import Errors, Rule
+from npuviz.onnx.check.errors import Rule
 from npuviz.onnx.check.exact import exact_values
 from npuviz.onnx.check.file_outputs import leaves_out_roundings, other_outputs, outputs_of_file
 from npuviz.onnx.check.growth import SAFETY, Precision, allowed_errors
@@ -118,9 +118,13 @@ class Comparison:
         errors = rule(found, expected.reshape(-1))
         self._rules.add(errors.rule)
         if errors.bad.any() and (expected.dtype.kind not in "iub" or self._may_saturate(record.tensor)):
-            exact = self._exact_errors(record.tensor, found, rule)
-            if exact is not None and not exact.bad.any():
-                name, errors = "right against float64, where the reference is the coarser one", exact
+            exact = self._exact(record.tensor, found)
+            if exact is not None:
+                close = rule(found, exact)
+                if not close.bad.any():
+                    name, errors = "right against float64, where the reference is the coarser one", close
+                elif _is_as_exact(found, expected.reshape(-1), exact):
+                    name, errors = CLASSES[2], replace(close, bad=np.zeros_like(close.bad))
         spread = spread_of(found, expected.reshape(-1))
         record.note("wrong" if errors.bad.any() else name, errors, spread)
         return errors.bad
@@ -133,11 +137,10 @@ class Comparison:
             "ConvInteger",
         )
 
-    def _exact_errors(self, tensor: int, found: np.ndarray, rule: Rule) -> Errors | None:
+    def _exact(self, tensor: int, found: np.ndarray) -> np.ndarray | None:
+        """Return a tensor in float64 from the machine's inputs, flat; None if it cannot be computed."""
         exact = self._own.exact(tensor)
-        if exact is None or exact.size != found.size:
-            return None
-        return rule(found, exact.reshape(-1))
+        return None if exact is None or exact.size != found.size else exact.reshape(-1)
 
     def _compare_end_to_end(self, record: Record, found: np.ndarray) -> None:
         tensor, held = record.tensor, self._graph.tensors[record.tensor]
@@ -404,6 +407,14 @@ class Comparison:
             first,
             ", ".join(sorted(self._rules)) or "nothing to compare",
         )
+
+
+def _is_as_exact(found: np.ndarray, reference: np.ndarray, exact: np.ndarray) -> bool:
+    """Return whether flat real numbers are about as near to their float64 values as the reference's are."""
+    if reference.dtype.kind in "iub":
+        return False
+    own = float_deviation(reference, exact, 0.0)
+    return not own.is_lost and float_deviation(found, exact, 0.0).absolute <= SAFETY * own.absolute
 
 
 def _from_random(graph: Graph) -> frozenset[int]:

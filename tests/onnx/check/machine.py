@@ -49,8 +49,10 @@ def checked(
     dtype: str = "float32",
     changes: Mapping[str, Change] | None = None,
     tolerance: Tolerance | None = None,
+    fused: Collection[str] = (),
 ) -> CheckResult:
-    """Run and check. Floats are held in `dtype` (float16 or float32); changes  tensor -> what spoils it."""
+    """Run and check. Floats are held in `dtype` (float16 or float32); changes  tensor -> what spoils it;
+    fused  tensors that no memory holds in the end."""
     held: dict[int, np.ndarray] = {index: inputs[graph.tensors[index].name] for index in graph.inputs}
     held.update(graph.constants)
     kind = np.dtype(dtype)
@@ -63,7 +65,8 @@ def checked(
                 with np.errstate(over="ignore"):
                     values = values.astype(kind).astype(np.float32)
             held[index] = values
-    tensors = computed_tensors(graph)
+    tensors = [index for index in computed_tensors(graph) if graph.tensors[index].name not in fused]
+    held = {index: values for index, values in held.items() if graph.tensors[index].name not in fused}
     unit = {"float16": 2.0**-10, "float32": 2.0**-23}[dtype]
     allowed = tolerance or Tolerance(unit, unit)
 
@@ -71,7 +74,10 @@ def checked(
         return dtype if graph.tensors[tensor].dtype.startswith("float") else ""
 
     comparison = Comparison(
-        graph, References(graph, inputs, tensors), OwnInputs(graph, held.get), Precision(type_of)
+        graph,
+        References(graph, inputs, computed_tensors(graph)),
+        OwnInputs(graph, held.get),
+        Precision(type_of),
     )
     for tensor in tensors:
         is_float = bool(type_of(tensor))

@@ -265,6 +265,30 @@ def test_what_float32_itself_cannot_decide_is_no_error(tmp_path) -> None:
     assert _whole(further).num_failed == 1
 
 
+@pytest.mark.parametrize(("away", "is_right"), [(1, True), (40, False)])
+def test_what_a_large_sum_loses_before_a_fused_operator_is_no_error_of_the_machine(
+    tmp_path, away: float, is_right: bool
+) -> None:
+    """The sum is not held, so that the function behind it is judged with all that float32 lost in the sum."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["l"], "product"),
+        helper.make_node("Sigmoid", ["l"], ["y"], "s"),
+    ]
+    rng = np.random.default_rng(1)
+    weights = rng.standard_normal((256, 8)).astype(np.float32)
+    graph = make_graph(tmp_path, nodes, {"x": [16, 256]}, {"y": FLOAT}, {"w": weights})
+    x = (rng.standard_normal((16, 256)) * 1e3).astype(np.float32)
+    x -= (x @ weights @ np.linalg.pinv(weights)).astype(np.float32)
+    exact = x.astype(np.float64) @ weights.astype(np.float64)
+    lost = np.abs(x @ weights - exact).max()
+    moved = (1 / (1 + np.exp(-(exact + away * lost)))).astype(np.float32)
+    result = checked(
+        graph, {"x": x}, changes={"y": lambda _: moved}, tolerance=Tolerance(1e-6, 1e-6), fused={"l"}
+    )
+    assert (result.num_failed == 0) == is_right
+    assert ("as far off as the reference is from float64" in _single(result).classes) == is_right
+
+
 def _head(tmp_path, op_type: str, logits: np.ndarray, off: float) -> CheckResult:
     """Logits that are off by a share of their magnitude, and a function behind them."""
     nodes = [helper.make_node("Add", ["x", "zero"], ["l"], "add"), helper.make_node(op_type, ["l"], ["y"])]
