@@ -69,38 +69,51 @@ def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
     return nodes
 
 
+_Found = tuple[onnx.NodeProto, list[str], str]
+"""Operator that makes a negative size, its inputs and that output as text."""
+
+
 class _Sizes:
     """Infers shapes operator by operator, to find the first negative size.
 
     versions       of the operator sets, by domain
-    with_branches  also look into subgraphs of operators
+    with_branches  also look into subgraphs of operators, where only a negative size that reaches an operator
+                   for which ONNX aborts counts: a branch that never runs may hold sizes that make no sense
     """
 
     def __init__(self, versions: Mapping[str, int], with_branches: bool) -> None:
         self._versions, self._with_branches = versions, with_branches
+        self._first: _Found | None = None
 
     def negative(
-        self, graph: onnx.GraphProto, outer: Mapping[str, TypeProto]
-    ) -> tuple[onnx.NodeProto, list[str], str] | None:
+        self, graph: onnx.GraphProto, outer: Mapping[str, TypeProto], is_branch: bool = False
+    ) -> _Found | None:
         """Return the first operator of a graph with a negative size, and its inputs and output as text; None
         if there is none.
 
-        outer  types of the tensors of the surrounding graph
+        outer  types of the tensors of the surrounding graph; is_branch  the graph is one of a node's
         """
         types = dict(outer)
         values = {tensor.name: tensor for tensor in graph.initializer}
         types |= {name: _type_of(tensor) for name, tensor in values.items()}
         types |= {value.name: value.type for value in graph.input}
         for node in graph.node:
+            if node.op_type in _ENDS and any(
+                _is_negative(types[name]) for name in node.input if name in types
+            ):
+                return self._first
             for inner in subgraphs(node) if self._with_branches else ():
-                found = self.negative(inner, types)
+                found = self.negative(inner, types, is_branch=True)
                 if found is not None:
                     return found
             outputs = self._outputs(node, types, values)
-            for name, kind in outputs.items():
-                if any(dim.HasField("dim_value") and dim.dim_value < 0 for dim in _dims(kind)):
-                    read = [f"{echo(each)} of {_text(types[each])}" for each in node.input if each in types]
-                    return node, read, f"{echo(name)} of {_text(kind)}"
+            left = next((name for name, kind in outputs.items() if _is_negative(kind)), None)
+            if left is not None:
+                read = [f"{echo(each)} of {_text(types[each])}" for each in node.input if each in types]
+                made = node, read, f"{echo(left)} of {_text(outputs[left])}"
+                self._first = self._first or made
+                if not is_branch:
+                    return made
             types |= outputs
         return None
 
@@ -130,6 +143,10 @@ def _type_of(tensor: TensorProto) -> TypeProto:
 
 def _dims(kind: TypeProto) -> list[onnx.TensorShapeProto.Dimension]:
     return list(kind.tensor_type.shape.dim) if kind.HasField("tensor_type") else []
+
+
+def _is_negative(kind: TypeProto) -> bool:
+    return any(dim.HasField("dim_value") and dim.dim_value < 0 for dim in _dims(kind))
 
 
 def _text(kind: TypeProto) -> str:

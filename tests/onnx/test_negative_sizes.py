@@ -81,6 +81,26 @@ def test_branches_and_functions_are_looked_into(tmp_path: Path) -> None:
         read_model(path)
 
 
+def test_a_branch_that_never_runs_may_hold_sizes_that_make_no_sense(tmp_path: Path) -> None:
+    """Bodies of functions branch by the rank of their inputs (AffineGrid), and slice elsewhere."""
+    cut = helper.make_node("MaxPool", ["x"], ["cut"], name="made", kernel_shape=[7, 7])
+    same = helper.make_node("Identity", ["x"], ["same"])
+    then, otherwise = (
+        helper.make_graph([each], "g", [], [value(each.output[0], None)]) for each in (cut, same)
+    )
+    nodes = [
+        helper.make_node("If", ["yes"], ["z"], then_branch=then, else_branch=otherwise),
+        helper.make_node("Slice", ["x", "start", "end", "axis"], ["y"], name="slice"),
+        helper.make_node("Relu", ["z"], ["r"]),
+    ]
+    weights = SLICE | {"yes": np.array(False)}
+    path = save(
+        tmp_path / "m.onnx", nodes, [value("x", [1, 1, 2, 4])], [value("y", None), value("r", None)], weights
+    )
+    graph = read_model(path)
+    assert [graph.tensors[index].shape for index in graph.outputs] == [(1, 1, 1, 4), (1, 1, 2, 4)]
+
+
 def test_nothing_is_a_size(tmp_path: Path) -> None:
     path = model(
         tmp_path / "m.onnx", [helper.make_node("Relu", ["x"], ["a"]), sliced("a")], [1, 1, 0, 4], SLICE
