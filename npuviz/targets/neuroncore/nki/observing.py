@@ -4,7 +4,7 @@ The steps so far that the value depends on run on the machine, as a program of t
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,18 +32,33 @@ class Observer:
     """Reads tensors of a kernel that is being recorded.
 
     stores  its inputs;  inputs  arrays of those that are given, others are drawn from `seed`
+    seen    tensor -> what was seen last
     """
 
     spec: NeuronSpec
     stores: Sequence[Storage]
     inputs: Mapping[str, np.ndarray]
     seed: int
+    seen: dict[object, "_Seen"] = field(default_factory=dict[object, "_Seen"])
 
     def __call__(self, recording: Recording, tensor: Tensor) -> np.ndarray:
-        """The values that a tensor has now. Raises KernelError where it has none yet."""
+        """The values that a tensor has now, the same array as before if nothing wrote what they depend on.
+
+        Raises KernelError where it has none yet.
+        """
         recording.note(NOTE)
+        key = (tensor.storage.id, *tensor.key)
+        last = self.seen.get(key)
+        if last is None or last.is_changed(recording.steps):
+            steps, wanted = _needed(recording.steps, tensor)
+            values = self._run(recording, tensor, steps)
+            last = self.seen[key] = _Seen(values, frozenset(wanted), len(recording.steps))
+        return last.values
+
+    def _run(self, recording: Recording, tensor: Tensor, steps: list[Step]) -> np.ndarray:
+        """The values that a tensor has after some steps."""
         part = Recording(recording.actions, recording.version)
-        part.steps = _needed(recording.steps, tensor)
+        part.steps = list(steps)
         part.storages, part.places = list(recording.storages), recording.places
         part.moments = list(recording.moments)
         with recording_active(part):
@@ -63,8 +78,25 @@ class Observer:
         return np.array(values.variable(home)).reshape(tensor.shape)
 
 
-def _needed(steps: Sequence[Step], tensor: Tensor) -> list[Step]:
-    """The steps that write what the tensor depends on, in order."""
+@dataclass
+class _Seen:
+    """What a tensor held after the first `count` steps, and the storages that this depends on."""
+
+    values: np.ndarray
+    wanted: frozenset[int]
+    count: int
+
+    def is_changed(self, steps: Sequence[Step]) -> bool:
+        """Whether a step since then has written what the values depend on."""
+        for step in steps[self.count :]:
+            if any(each is not None and each.storage.id in self.wanted for each in (step.target, *step.more)):
+                return True
+        self.count = len(steps)
+        return False
+
+
+def _needed(steps: Sequence[Step], tensor: Tensor) -> tuple[list[Step], set[int]]:
+    """The steps that write what the tensor depends on, in order, and the storages that it depends on."""
     wanted = {tensor.storage.id}
     found: list[Step] = []
     for step in reversed(steps):
@@ -72,4 +104,4 @@ def _needed(steps: Sequence[Step], tensor: Tensor) -> list[Step]:
         if written & wanted:
             found.append(step)
             wanted |= {each.id for each in storages_of(step)}
-    return found[::-1]
+    return found[::-1], wanted

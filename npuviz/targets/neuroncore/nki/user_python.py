@@ -20,12 +20,15 @@ from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
 from npuviz.targets.neuroncore.nki.absent import is_taken_as_missing, missing_packages
 from npuviz.targets.neuroncore.nki.exits import exits_raise
+from npuviz.targets.neuroncore.nki.record.endless import while_without_exit
 from npuviz.targets.neuroncore.nki.record.errors import UNDOCUMENTED, KernelError, KernelTimeout
 
 SHIMS = Path(__file__).parent / "shims"
 """Holds the packages `neuronxcc` and `nki` that kernel files import."""
 MAX_SECONDS = 60.0
 """For which the Python of a kernel may run."""
+LOOK_SECONDS = 2.0
+"""After which its loops are looked at, and again."""
 MAX_TEXT = 600
 """Characters of an exception's text that are shown."""
 _OUTER_MODULES = ("neuronxcc", "nki")
@@ -91,6 +94,7 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
 
     thread = threading.Thread(target=run, name="kernel", daemon=True)
     started = time.monotonic()
+    look = started + LOOK_SECONDS
     shown: Any = _NeverClosed(sys.stderr)
     with redirect_stdout(shown), redirect_stderr(shown), exits_raise(thread):
         thread.start()
@@ -98,7 +102,11 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
             while thread.is_alive():
                 thread.join(0.05)
                 progress.report(-1.0, "running the kernel's Python")
-                if time.monotonic() - started > MAX_SECONDS:
+                now = time.monotonic()
+                if now > look:
+                    _check_loops(thread)
+                    look = now + LOOK_SECONDS
+                if now - started > MAX_SECONDS:
                     raise UsageError(
                         f"{path.name}: its Python ran for {MAX_SECONDS:g} seconds without an end"
                         f"{_running_line(thread, path)}; look for a loop that does not end, "
@@ -128,14 +136,31 @@ class _NeverClosed:
         self._stream.flush()
 
 
-def _running_line(thread: threading.Thread, path: Path) -> str:
-    """Where a thread is in the user's file, else in one that is not npuviz's, in words; "" if in none."""
+def _check_loops(thread: threading.Thread) -> None:
+    """Raise KernelError if the user's Python is in a loop that nothing in its text can end."""
+    own = [(str(file), line) for file, line in _running(thread) if not str(file).startswith(_LIBRARIES)]
+    found = while_without_exit(own)
+    if found is not None:
+        raise KernelError(
+            f"{Path(found[0]).name}:{found[1]}: the loop does not end: its condition is always true, and "
+            "nothing in it leaves it"
+        )
+
+
+def _running(thread: threading.Thread) -> list[tuple[Path, int]]:
+    """Where a thread is in the user's own files, innermost first."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the documented way to other threads
     places: list[tuple[Path, int]] = []
     while frame is not None:
         if not _is_ours(frame.f_code.co_filename):
             places.append((Path(frame.f_code.co_filename), frame.f_lineno))
         frame = frame.f_back
+    return places
+
+
+def _running_line(thread: threading.Thread, path: Path) -> str:
+    """Where a thread is in the user's file, else in one that is not npuviz's, in words; "" if in none."""
+    places = _running(thread)
     inside = [place for place in places if place[0].name == path.name]
     return "".join(f", at {file.name}:{line}" for file, line in (inside or places)[:1])
 

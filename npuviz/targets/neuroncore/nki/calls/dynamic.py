@@ -1,15 +1,19 @@
 """Loops and registers of the second generation: their values are known while the kernel is recorded."""
 
+import ast
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from npuviz.targets.neuroncore.nki.record.endless import endless_condition, has_exit
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import whole
-from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.loops import turns
+from npuviz.targets.neuroncore.nki.record.recording import current, is_recording
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
+from npuviz.targets.neuroncore.nki.record.variable_names import running_statement, users_frame
 
 __all__ = ["NKIObject", "NkiTensor", "dynamic_range", "fori_loop", "while_loop"]
 NkiTensor = Tensor
@@ -49,18 +53,45 @@ class NKIObject:
 
 
 class VirtualRegister:
-    """A register: an integer that is known while the kernel is recorded."""
+    """A register: an integer that is known while the kernel is recorded.
 
-    def __init__(self, value: int) -> None:
+    source  what it was loaded from: another object as soon as its value could be another one
+    """
+
+    def __init__(self, value: int, source: object = None) -> None:
         self.value = value
+        self.source = source
 
     def __index__(self) -> int:
         return self.value
 
     def __bool__(self) -> bool:
+        if is_recording():
+            _check_loop(self)
         return self.value != 0
 
     __int__ = __index__
+
+
+def _check_loop(register: VirtualRegister) -> None:
+    """Raise KernelError if the register is the condition of a `while` that cannot end."""
+    frame, loop = users_frame(), running_statement()
+    if (
+        frame is None
+        or not isinstance(loop, ast.While)
+        or not isinstance(loop.test, ast.Name | ast.Attribute)
+    ):
+        return
+    key = (frame, loop.lineno)
+    if current().conditions.is_same(key, register.value, register.source) and not has_exit(loop):
+        raise endless_condition(register.value)
+
+
+def _source_of(value: object) -> object:
+    """What a condition's value comes from: another object as soon as it could be another one."""
+    if isinstance(value, VirtualRegister):
+        return value.source
+    return value.recording.observed(value) if isinstance(value, Tensor) else None
 
 
 def _known(value: object) -> int:
@@ -76,7 +107,7 @@ def dynamic_range(*bounds: object) -> Iterator[int]:
     if len(steps) == 3 and steps[2] <= 0:
         raise KernelError(f"nl.dynamic_range: step {steps[2]} is not above 0")
     current().note(_UNROLLED)
-    yield from range(*steps)
+    yield from map(int, turns(range(*steps)))
 
 
 def fori_loop(lower: object, upper: object, body_fun: Callable[[int], object], step: int = 1) -> None:
@@ -88,28 +119,30 @@ def fori_loop(lower: object, upper: object, body_fun: Callable[[int], object], s
 def while_loop(init: object, body_fun: Callable[[], object]) -> None:
     """body_fun() for as long as the condition, first `init` and then what it returns, is not 0."""
     current().note(_UNROLLED)
-    condition = init
-    while _known(condition):
+    condition, loop = init, object()
+    while value := _known(condition):
+        if current().conditions.is_same(loop, value, _source_of(condition)):
+            raise endless_condition(value)
         condition = body_fun()
 
 
 def register_alloc(x: object = None) -> VirtualRegister:
     """A register with the value of an integer, another register or one element."""
-    return VirtualRegister(0 if x is None else whole(x))
+    return VirtualRegister(0 if x is None else whole(x), _source_of(x))
 
 
 def register_move(dst: object, src: object) -> None:
     """dst = src, an integer or another register."""
     if not isinstance(dst, VirtualRegister):
         raise KernelError(f"register_move: {dst!r} is no register")
-    dst.value = whole(src)
+    dst.value, dst.source = whole(src), src.source if isinstance(src, VirtualRegister) else None
 
 
 def register_load(dst: object, src: object) -> None:
     """dst = the only element of a tensor. Raises KernelError."""
     if not isinstance(dst, VirtualRegister) or not isinstance(src, Tensor):
         raise KernelError(f"register_load of {src!r} to {dst!r}: expected a tensor and a register")
-    dst.value = src.known_integer()
+    dst.value, dst.source = src.known_integer(), _source_of(src)
 
 
 def register_store(dst: object, src: object) -> None:

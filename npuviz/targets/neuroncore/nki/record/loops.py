@@ -19,6 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from npuviz.targets.neuroncore.nki.record.endless import TURNS, check_length
 from npuviz.targets.neuroncore.nki.record.recording import Recording, current, is_recording
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 from npuviz.targets.neuroncore.nki.record.variable_names import statement_at
@@ -35,8 +36,12 @@ class LoopIndex(int):
 
 
 def turns(values: range) -> Iterator[LoopIndex]:
-    """The indices of a loop, one after the other."""
+    """The indices of a loop, one after the other. Raises KernelError for more than a program holds."""
+    steps = current().steps if is_recording() and len(values) > TURNS else None
+    before = len(steps) if steps is not None else 0
     for count, value in enumerate(values):
+        if steps is not None and count == TURNS:
+            check_length(len(values), (len(steps) - before) // TURNS)
         index = LoopIndex(value)
         index.is_first = count == 0
         yield index

@@ -10,6 +10,7 @@ import numpy as np
 
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, forget_loops, moment_now
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, dtype_of, promoted
+from npuviz.targets.neuroncore.nki.record.endless import Conditions
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.fitting import can_reshape, cut_to, shaped
 from npuviz.targets.neuroncore.nki.record.index import Box, Boxes
@@ -46,10 +47,8 @@ class Recording:
     """What a kernel did.
 
     actions  what Python's syntax on tensors asks for
-    steps    in program order;  storages  by id
+    steps    in program order;  storages  by id;  moments  where the kernel's Python was at its steps
     places   source lines that steps and storages name by index
-    moments  where the kernel's Python was at its steps
-    outputs  what the kernel returned
     is_placed  whether the kernel has said where a tile lies: then nothing may need a hidden one
     is_as_written  whether nothing is taken out of its loops
     random_state  seed of the random numbers, and how many tiles were drawn since
@@ -84,6 +83,7 @@ class Recording:
         self._asked: dict[Any, int] = {}
         self._scopes: dict[int, Scope] = {}
         self._site_tiles: dict[object, tuple[int, int]] = {}
+        self.conditions = Conditions()
 
     # --- places --------------------------------------------------------------------------------
 

@@ -45,6 +45,19 @@ def statement_at(filename: str, line: int) -> ast.stmt | None:
     return _statements(filename).get(line)
 
 
+def statements_around(filename: str, line: int) -> list[ast.stmt]:
+    """The statements that a line of a text is part of, outermost first."""
+    try:
+        tree = ast.parse(text_of(filename))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    return [
+        each
+        for each in ast.walk(tree)
+        if isinstance(each, ast.stmt) and each.lineno <= line <= (each.end_lineno or each.lineno)
+    ]
+
+
 def forget_texts() -> None:
     """Read texts again: files change between two kernels."""
     _name_at.cache_clear()
