@@ -120,9 +120,9 @@ def cases(path: Path) -> dict[str, Any]:
                 verdict, reason = verdict_of(error)
                 found.append({"name": name, "verdict": verdict, "reason": reason})
                 continue
-            for number, (got, wanted) in enumerate(pairs):
+            for number, (got, wanted, *kind) in enumerate(pairs):
                 distance = _distance(got, wanted)
-                limit = LIMITS.get(str(np.asarray(got).dtype), 2e-5)
+                limit = LIMITS.get(kind[0] if kind else str(np.asarray(got).dtype), 2e-5)
                 verdict = "right" if distance <= limit else "wrong"
                 found.append({"name": f"{name} {number}", "verdict": verdict, "reason": f"L2 {distance:.1e}"})
     return {"results": found}

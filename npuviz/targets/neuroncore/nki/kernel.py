@@ -325,13 +325,17 @@ def trace_on(
 
 @dataclass
 class Run:
-    """A finished run: what came out, and how long it took."""
+    """A finished run: what came out, and how long it took.
+
+    types  the element types of what instructions read and wrote
+    """
 
     outputs: tuple[np.ndarray, ...]
     changed: Mapping[str, np.ndarray]
     cycles: int
     nanoseconds: float
     hazards: tuple[str, ...]
+    types: frozenset[str]
 
 
 MAX_WARNINGS = 10
@@ -382,6 +386,7 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
     from npuviz.sim.stop import NO_STOPS, StopKind
     from npuviz.targets.neuroncore.load.programs import make_program
     from npuviz.targets.neuroncore.machine.machine import NeuronMachine
+    from npuviz.targets.neuroncore.nki.reference import types_used
 
     request = LoadRequest(Path("kernel.neff"), inputs=dict(traced.inputs))
     program = make_program(request, spec, notes, lowered.compiled)
@@ -409,6 +414,7 @@ def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Not
         machine.cycle,
         machine.cycle / spec.pe_hz * 1e9,
         tuple(f"{_line_of(lowered, each.instruction)}{each.text}" for each in hazards),
+        frozenset(types_used(tables.instructions)),
     )
 
 

@@ -1,7 +1,7 @@
 """A kernel's results against a function of the user's own, and the line where they part."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -296,10 +296,20 @@ def _farthest(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 def _coarsest(program: Program, engine: ValueEngine) -> str:
     """The coarsest float type, a key of LIMITS, that the kernel's tensors and tiles have."""
-    operands = engine.tables.instructions["operands"]
-    used = np.unique(operands["dtype"][operands["space"] != Space.NONE])
-    names = {tensor.dtype for tensor in program.graph.tensors} | {DTYPE_NAMES[number] for number in used}
-    return _FLOATS[max((_FLOATS.index(found) for found in map(_family, names) if found), default=0)]
+    return coarsest_of(
+        {tensor.dtype for tensor in program.graph.tensors} | types_used(engine.tables.instructions)
+    )
+
+
+def types_used(instructions: np.ndarray) -> set[str]:
+    """The element types of what instructions read and write."""
+    operands = instructions["operands"]
+    return {DTYPE_NAMES[number] for number in np.unique(operands["dtype"][operands["space"] != Space.NONE])}
+
+
+def coarsest_of(types: Iterable[str]) -> str:
+    """The key of LIMITS of the coarsest float type among some types; the finest one if none is a float."""
+    return _FLOATS[max((_FLOATS.index(found) for found in map(_family, types) if found), default=0)]
 
 
 def _family(dtype: str) -> str:
