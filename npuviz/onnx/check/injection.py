@@ -108,9 +108,9 @@ def _own_errors(graph: Graph, held: Held) -> dict[int, tuple[np.ndarray, float]]
         if right is None or right.shape != values.shape or not right.size:
             continue
         with np.errstate(all="ignore"):
-            error = values.astype(np.float64) - right.astype(np.float64)
-        # Equal infinities are no error.
-        error[~np.isfinite(right.astype(np.float64))] = 0
+            wide = right.astype(np.float64)
+            # Equal infinities are no error.
+            error = np.where(np.isfinite(wide), values.astype(np.float64) - wide, 0.0)
         deviation = float_deviation(values.reshape(-1), right.reshape(-1), 0.0)
         if error.any():
             found[tensor] = error, deviation.relative

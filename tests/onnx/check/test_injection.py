@@ -38,6 +38,20 @@ def test_the_operator_with_the_error_is_first(tmp_path, spoiled: str) -> None:
     assert found.needed(1.0) == 0
 
 
+def test_numbers_without_axes_have_errors_too(tmp_path) -> None:
+    graph = make_graph(
+        tmp_path, NODES, {"x": []}, {"y": onnx.TensorProto.FLOAT}, {"k": np.array(0.5, np.float32)}
+    )
+    inputs = {"x": np.array(0.5, np.float32)}
+    held = {graph.inputs[0]: inputs["x"], **graph.constants}
+    for node in graph.nodes:
+        for index, values in run_node(graph, node, {index: held[index] for index in node.inputs}).items():
+            held[index] = values * np.float32(1.1 if graph.tensors[index].name == "c" else 1)
+    found = explain(graph, inputs, held.get, lambda share: None)
+    assert [graph.tensors[each.tensor].name for each in found.effects] == ["c"]
+    assert found.effects[0].own == pytest.approx(0.1, rel=1e-3)
+
+
 def test_fused_operators_are_named_together(tmp_path) -> None:
     weights = {"k": np.array(0.5, np.float32)}
     graph = make_graph(tmp_path, NODES, {"x": [32]}, {"y": onnx.TensorProto.FLOAT}, weights)
