@@ -5,7 +5,7 @@ every axis before the split axis, a range of the split axis, and all of the axes
 needs of every operand is one contiguous run of bytes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -61,6 +61,23 @@ def stored_extents(storage: Storage, axes: Sequence[int], order: Sequence[int]) 
     shift = rank - len(storage.shape)
     own = [axis + shift for axis in storage.order if storage.shape[axis] > 1]
     return extents if own == [axis for axis in order if shape[axis] > 1] else None
+
+
+def middle_axes(storage: Storage, axes: Collection[int]) -> tuple[int, int, int]:
+    """Return the number of elements before, in and behind some axes in DRAM order.
+
+    Axes of size 1 lie anywhere. Raises CannotLower if others lie in between.
+    """
+    shape, order = storage.shape, storage.order
+    places = [place for place, axis in enumerate(order) if axis in axes and shape[axis] > 1]
+    if not places:
+        return prod(shape), 1, 1
+    between = range(places[0], places[-1] + 1)
+    if any(order[place] not in axes and shape[order[place]] > 1 for place in between):
+        raise CannotLower("the axes it works on are not neighbours in DRAM")
+    outer = prod(shape[order[place]] for place in range(places[0]))
+    middle = prod(shape[order[place]] for place in between)
+    return outer, middle, prod(shape) // (outer * middle)
 
 
 def merge_axes(

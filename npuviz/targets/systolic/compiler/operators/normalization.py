@@ -1,8 +1,7 @@
 """Operators that work on rows: softmax, layer normalisation and its fused forms, LRN."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import partial
-from math import prod
 
 import numpy as np
 
@@ -11,34 +10,58 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.axes import row_axes
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering
-from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, Walk, choose_walk, lower_chunks
+from npuviz.targets.systolic.compiler.operators.chunks import (
+    Chunk,
+    Operand,
+    choose_walk,
+    lower_chunks,
+    middle_axes,
+)
+from npuviz.targets.systolic.compiler.operators.columns import lower_columns
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.storage import Storage
 
 
-def rows_of(storage: Storage, first: int, num: int) -> tuple[int, int]:
-    """Return (rows, elements of a row) if logical axes first .. first + num - 1 lie innermost in DRAM.
+def rows_of(storage: Storage, first: int, num: int) -> tuple[int, int] | tuple[int, int, int]:
+    """Return (rows, elements of a row) for rows along the logical axes first .. first + num - 1, and the
+    elements behind these in DRAM if there are any.
 
-    Axes of size 1 lie anywhere. Raises CannotLower otherwise.
+    Raises CannotLower if other axes lie between these in DRAM, or they lie in another order.
     """
     wanted = [axis for axis in range(first, first + num) if storage.shape[axis] > 1]
-    order = [axis for axis in storage.order if storage.shape[axis] > 1]
-    if order[len(order) - len(wanted) :] != wanted:
-        raise CannotLower("the axes it works on do not lie innermost in DRAM")
-    width = prod(storage.shape[axis] for axis in wanted)
-    return prod(storage.shape) // width, width
+    rows, width, behind = middle_axes(storage, wanted)
+    if [axis for axis in storage.order if axis in wanted] != wanted:
+        raise CannotLower("the axes it works on lie in another order in DRAM")
+    return (rows, width) if behind == 1 else (rows, width, behind)
 
 
-def rows_walk(
-    lowering: Lowering, rows: int, width: int, items: Sequence[tuple[tuple[int, ...], int]]
-) -> Walk:
-    """Cut into groups of whole rows, with room for a row vector and the result."""
+def _needed(width: int, entries: int, elements: int) -> int:
+    """Return the accumulator bytes of rows: their results (`entries` times) and two vectors of one element a
+    row."""
+    return (entries * elements + 2 * (elements // width)) * ACC_BYTES + 4 * 64
 
-    def needed(elements: int) -> int:
-        return (elements + 2 * (elements // width)) * ACC_BYTES + 4 * 64
 
-    return choose_walk(lowering, (rows, width), items, needed, whole=1)
+def _lower_rows(
+    lowering: Lowering,
+    node: Node,
+    extents: tuple[int, int] | tuple[int, int, int],
+    acc_entries: Callable[[int], int],
+    write: Callable[[Chunk], None],
+) -> None:
+    """Write the layer of an operator on rows of one tensor: whole rows a tile, or columns where that leaves
+    cores idle or rows do not fit."""
+    items = [(extents, lowering.storage(node.inputs[0]).item_bytes)]
+    walk = None
+    try:
+        walk = choose_walk(lowering, extents, items, acc_entries, whole=len(extents) - 1)
+    except CannotLower:
+        if len(extents) == 2:
+            raise
+    if len(extents) == 3 and (walk is None or walk.num_tiles < lowering.resources.num_cores):
+        lower_columns(lowering, node, extents, acc_entries, write)
+    elif walk is not None:
+        lower_chunks(lowering, node, node.outputs[0], [Operand(node.inputs[0], extents)], walk, write)
 
 
 def _same_order(lowering: Lowering, source: int, output: int) -> None:
@@ -53,13 +76,12 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
     _same_order(lowering, source, output)
     storage = lowering.storage(source)
     row = row_axes(node, len(storage.shape))
-    rows, width = rows_of(storage, row.start, len(row))
-    items = [((rows, width), storage.item_bytes)]
-    walk = rows_walk(lowering, rows, width, items)
+    extents = rows_of(storage, row.start, len(row))
+    width = extents[1]
     is_log = node.op_type == "LogSoftmax"
 
     def write(chunk: Chunk) -> None:
-        count = chunk.shape[0]
+        count = chunk.num_elements // width
         row = chunk.temporary("row", count)
         x, out = chunk.words[0], chunk.out
         largest = lowering.function("row max", lambda a, _: a.max(axis=1, keepdims=True))
@@ -82,13 +104,8 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
         chunk.vector(tk.OP_DIV, (row,), row, reciprocal, count)
         chunk.vector(tk.OP_MUL, (out, row), out, lowering.function("multiply", np.multiply))
 
-    if is_log:
-
-        def needed(elements: int) -> int:
-            return (2 * elements + 2 * (elements // width)) * ACC_BYTES + 4 * 64
-
-        walk = choose_walk(lowering, (rows, width), items, needed, whole=1)
-    lower_chunks(lowering, node, output, [Operand(source, (rows, width))], walk, write)
+    entries = 2 if is_log else 1
+    _lower_rows(lowering, node, extents, partial(_needed, width, entries), write)
 
 
 def _normalize(epsilon: float, rows: np.ndarray, _: np.ndarray) -> np.ndarray:
@@ -144,7 +161,8 @@ def _lower_normalization(
     rank = len(storage.shape)
     attributes = attributes_of(node)
     axis = attributes.axis(rank) if len(sources) == 1 else rank - 1
-    rows, width = rows_of(storage, axis, rank - axis)
+    extents = rows_of(storage, axis, rank - axis)
+    width = extents[1]
     for index in sources:
         _same_order(lowering, index, output)
         if lowering.tensor(index).shape != lowering.tensor(output).shape:
@@ -152,10 +170,12 @@ def _lower_normalization(
     for index in vectors:
         if lowering.tensor(index).num_elements != width or not lowering.storage(index).is_row_major:
             raise CannotLower("scale or bias of another size than a row")
-    operands = [Operand(index, (rows, width)) for index in sources]
-    operands += [Operand(index, (1, width)) for index in vectors]
+    vector = (1, width, *(1 for _ in extents[2:]))
+    operands = [Operand(index, extents) for index in sources]
+    operands += [Operand(index, vector) for index in vectors]
     items = [(operand.extents, lowering.storage(operand.tensor).item_bytes) for operand in operands]
-    walk = rows_walk(lowering, rows, width, items)
+    acc_entries = partial(_needed, width, 1)
+    walk = choose_walk(lowering, extents, items, acc_entries, whole=len(extents) - 1)
     epsilon = attributes.real("epsilon")
     compute = partial(_normalize_rms if is_rms else _normalize, epsilon)
     normalize = lowering.function(("normalize", is_rms, epsilon), compute)
@@ -170,7 +190,7 @@ def _lower_normalization(
         if extra >= 0:
             chunk.vector(tk.OP_ADD, (running, words[extra]), chunk.out, add)
             running = chunk.out
-        chunk.vector(tk.OP_LAYERNORM, (running,), chunk.out, normalize, width, chunk.shape[0])
+        chunk.vector(tk.OP_LAYERNORM, (running,), chunk.out, normalize, width, chunk.num_elements // width)
         chunk.vector(tk.OP_MUL, (chunk.out, words[scale]), chunk.out, multiply)
         if bias >= 0:
             chunk.vector(tk.OP_ADD, (chunk.out, words[bias]), chunk.out, add)
@@ -184,14 +204,7 @@ def lower_lrn(lowering: Lowering, node: Node) -> None:
     lowering.require_floats(node, (source, output))
     _same_order(lowering, source, output)
     storage = lowering.storage(source)
-    rows, width = rows_of(storage, 1, 1)
-    walk = choose_walk(
-        lowering,
-        (rows, width),
-        [((rows, width), storage.item_bytes)],
-        lambda elements: 2 * elements * ACC_BYTES + 64,
-        whole=1,
-    )
+    extents = rows_of(storage, 1, 1)
     attributes = attributes_of(node)
     size = attributes.integer("size")
     alpha, beta, bias = (attributes.real(name) for name in ("alpha", "beta", "bias"))
@@ -215,7 +228,7 @@ def lower_lrn(lowering: Lowering, node: Node) -> None:
             tk.OP_MUL, (chunk.out, chunk.words[0]), chunk.out, lowering.function("multiply", np.multiply)
         )
 
-    lower_chunks(lowering, node, output, [Operand(source, (rows, width))], walk, write)
+    _lower_rows(lowering, node, extents, lambda elements: 2 * elements * ACC_BYTES + 64, write)
 
 
 def _shifted(shift: int, squares: np.ndarray, _: np.ndarray) -> np.ndarray:

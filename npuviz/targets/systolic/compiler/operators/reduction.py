@@ -10,7 +10,13 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.axes import reduced_axes
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering
-from npuviz.targets.systolic.compiler.operators.chunks import Chunk, Operand, choose_walk, lower_chunks
+from npuviz.targets.systolic.compiler.operators.chunks import (
+    Chunk,
+    Operand,
+    choose_walk,
+    lower_chunks,
+    middle_axes,
+)
 from npuviz.targets.systolic.compiler.operators.pooling import lower_global_pool
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
 from npuviz.targets.systolic.kernels import program_records as tk
@@ -40,7 +46,7 @@ def lower_reduction(lowering: Lowering, node: Node) -> None:
         return
     reduced = _reduced_axes(lowering, node)
     storage = lowering.storage(source)
-    outer, middle, inner = _split_axes(storage.shape, storage.order, reduced)
+    outer, middle, inner = middle_axes(storage, reduced)
     kept = [axis for axis in storage.order if axis not in reduced and storage.shape[axis] > 1]
     if not _keeps_kept_order(lowering, node, kept):
         raise CannotLower("the result lies in another order than the input")
@@ -94,21 +100,6 @@ def _reduced_axes(lowering: Lowering, node: Node) -> tuple[int, ...]:
     if axes is None:
         raise CannotLower("it does nothing")
     return axes
-
-
-def _split_axes(
-    shape: tuple[int, ...], order: tuple[int, ...], reduced: tuple[int, ...]
-) -> tuple[int, int, int]:
-    """Return the number of elements before, in and behind the reduced axes in DRAM order."""
-    places = [place for place, axis in enumerate(order) if axis in reduced and shape[axis] > 1]
-    if not places:
-        return prod(shape), 1, 1
-    between = range(places[0], places[-1] + 1)
-    if any(order[place] not in reduced and shape[order[place]] > 1 for place in between):
-        raise CannotLower("the reduced axes are not neighbours in DRAM")
-    outer = prod(shape[order[place]] for place in range(places[0]))
-    middle = prod(shape[order[place]] for place in between)
-    return outer, middle, prod(shape) // (outer * middle)
 
 
 def _keeps_kept_order(lowering: Lowering, node: Node, kept: list[int]) -> bool:

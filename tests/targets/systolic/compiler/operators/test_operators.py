@@ -11,10 +11,14 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from npuviz.onnx.reader import read_model
 from npuviz.targets.systolic.check import check
+from npuviz.targets.systolic.compiler.bodies import with_bodies
+from npuviz.targets.systolic.compiler.compile import compile_true
 from tests.sweeps import quick
 from tests.targets.systolic.slow_simulator import SlowSimulator
 from tests.targets.systolic.true_cases import (
+    Compiled,
     assert_everything_stored_once,
     assert_sound,
     chip,
@@ -27,14 +31,13 @@ from tests.targets.systolic.true_cases import (
 
 @dataclass(frozen=True)
 class Case:
-    """One node: its inputs (a shape, or an initialiser) and where it should run (NCHW: if different)."""
+    """One node: its inputs (a shape, or an initialiser) and where it should run."""
 
     op: str
     inputs: Sequence[Sequence[int] | onnx.TensorProto | None]
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
     outputs: int = 1
     place: str = "Core"
-    nchw_place: str = ""
     opset: int = 18
     domain: str = ""
 
@@ -164,8 +167,14 @@ CASES: dict[str, Case] = {
     "global max": Case("GlobalMaxPool", [IMAGE]),
     "softmax": Case("Softmax", [(3, 5, 40)]),
     "softmax old": Case("Softmax", [(3, 5, 40)], {"axis": 1}, opset=11),
-    "softmax of channels": Case("Softmax", [IMAGE], {"axis": 1}, place="Host"),
+    "softmax of channels": Case("Softmax", [IMAGE], {"axis": 1}),
+    "softmax of many blocks": Case("Softmax", [(40, 7, 3)], {"axis": 1}),
+    "softmax of wide rows": Case("Softmax", [(1, 21, 700)], {"axis": 1}),
+    "softmax of large blocks": Case("Softmax", [(4, 21, 700)], {"axis": -2}),
+    "softmax of the first axis": Case("Softmax", [(9, 130)], {"axis": 0}),
+    "softmax of a long axis": Case("Softmax", [(2, 4000, 6)], {"axis": 1}, place="Host"),
     "log softmax": Case("LogSoftmax", [(30, 40)]),
+    "log softmax of channels": Case("LogSoftmax", [IMAGE], {"axis": 1}),
     "layer norm": Case("LayerNormalization", [(3, 20, 64), weights("s", 64), weights("b", 64)]),
     "layer norm two axes": Case("LayerNormalization", [(3, 20, 6), weights("s", 20, 6)], {"axis": 1}),
     "skip layer norm": Case(
@@ -176,7 +185,7 @@ CASES: dict[str, Case] = {
     ),
     "bias gelu": Case("BiasGelu", [(2, 20, 64), weights("b", 64)], domain="com.microsoft"),
     "fast gelu": Case("FastGelu", [(2, 20, 64), weights("b", 64)], domain="com.microsoft"),
-    "lrn": Case("LRN", [IMAGE], {"size": 5, "alpha": 0.1, "beta": 0.6, "bias": 1.5}, nchw_place="Host"),
+    "lrn": Case("LRN", [IMAGE], {"size": 5, "alpha": 0.1, "beta": 0.6, "bias": 1.5}),
     "reduce mean": Case("ReduceMean", [(3, 5, 40), constant("a", [-1])]),
     "reduce sum middle": Case("ReduceSum", [(3, 5, 40), constant("a", [1])], {"keepdims": 0}),
     "reduce max all": Case("ReduceMax", [(3, 5, 4)], {"keepdims": 0}),
@@ -286,15 +295,24 @@ def _result_shapes(path: Path, feeds: Mapping[str, np.ndarray]) -> list[tuple[in
 def test_operator(case: Case, layout: str, tmp_path: Path) -> None:
     path = write_model(case, tmp_path / "node.onnx")
     compiled = compile_model(path, chip(side=8, cores=3, spad=16, acc=8, precision=4, layout=layout))
-    place = case.nchw_place if layout == "NCHW" and case.nchw_place else case.place
-    assert compiled.compiled.placement[0] == place
+    assert compiled.compiled.placement[0] == case.place
     assert_sound(compiled)
     assert_everything_stored_once(compiled)
     result = check(compiled.engine(), compiled.graph)
     assert result.num_failed == 0, result
     assert result.max_rel_err < 1e-5
-    if place == "Core":
+    if case.place == "Core":
         assert SlowSimulator(compiled.compiled.tables, compiled.spec).run(3_000_000) > 0
+
+
+def test_a_layer_norm_that_gives_its_mean_runs_as_its_body(tmp_path: Path) -> None:
+    case = Case("LayerNormalization", [(3, 20, 64), weights("s", 64)], outputs=3)
+    graph = with_bodies(read_model(write_model(case, tmp_path / "node.onnx"), optimize=False), ())
+    spec = chip(precision=4)
+    compiled = Compiled(graph, spec, compile_true(graph, spec))
+    assert "Host" not in compiled.compiled.placement.values()
+    result = check(compiled.engine(), graph)
+    assert result.num_failed == 0, result
 
 
 def test_values_of_a_transposition_are_not_only_a_multiset(tmp_path: Path) -> None:
