@@ -108,15 +108,21 @@ def _remedy(
 
 def _wanted(measured: _Measured, known: Collection[str]) -> list[str]:
     """Return the names of operators to add: those whose errors must go, and from the second round on also the
-    readers of their results, since a result is rounded where a reader is not in fp32."""
+    readers of their results, since a result is rounded where a reader is not in fp32, and at least as many
+    names as before: errors that operators amplify add up to more than was measured of each."""
     graph, found = measured.graph, measured.found
     if not found.effects or found.left[0] == 0:
         return []
-    effects = found.effects[: max(1, found.needed(measured.share))]
     readers = graph.consumers()
-    makers = [graph.nodes[node].name for each in effects for node in each.nodes]
-    behind = [graph.nodes[node].name for each in effects for node in readers[each.tensor]]
-    return [name for name in (*makers, *(behind if known else ())) if name not in known]
+    least = max(1, found.needed(measured.share))
+    wanted: dict[str, None] = {}
+    for count, each in enumerate(found.effects):
+        if count >= least and len(wanted) >= max(1, len(known)):
+            break
+        names = [graph.nodes[node].name for node in each.nodes]
+        names += [graph.nodes[node].name for node in readers[each.tensor]] if known else []
+        wanted.update(dict.fromkeys(name for name in names if name not in known))
+    return list(wanted)
 
 
 def _error(tried: Mapping[str, Any]) -> float:
