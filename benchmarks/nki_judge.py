@@ -37,8 +37,10 @@ from npuviz.targets.neuroncore.costs.instructions import issue_cycles, to_base
 from npuviz.targets.neuroncore.isa import Engine
 from npuviz.targets.neuroncore.load.programs import make_program
 from npuviz.targets.neuroncore.machine.machine import NeuronMachine
+from npuviz.targets.neuroncore.nki import kernel as nki_kernel
 from npuviz.targets.neuroncore.nki.absent import missing_packages
 from npuviz.targets.neuroncore.nki.kernel import Kernel, execute, lower_traced, trace_on
+from npuviz.targets.neuroncore.nki.reference import coarsest_of
 from npuviz.targets.neuroncore.nki.user_python import SHIMS, imported
 from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
 from npuviz.targets.neuroncore.tables import Tables
@@ -109,20 +111,34 @@ def library(path: Path) -> dict[str, Any]:
 
 
 def cases(path: Path) -> dict[str, Any]:
-    """Run the kernels of a file with the calls of nki_cases.py, and compare the results."""
+    """Run the kernels of a file with the calls of nki_cases.py, and compare the results.
+
+    The coarsest type that the kernel of a result computes with limits its error, as it does for --check.
+    """
     found: list[dict[str, Any]] = []
+    kinds: list[str] = []
+    run = nki_kernel.run_kernel
+
+    def noted(*args: Any) -> Any:
+        result = run(*args)
+        kinds.append(coarsest_of(nki_kernel.LAST[-1].types))
+        return result
+
+    nki_kernel.run_kernel = noted
     with missing_packages():
         module = _in_package(path)
         for name, case in cases_of(path).items():
+            kinds.clear()
             try:
                 pairs = case(module)
             except Exception as error:
                 verdict, reason = verdict_of(error)
                 found.append({"name": name, "verdict": verdict, "reason": reason})
                 continue
-            for number, (got, wanted, *kind) in enumerate(pairs):
+            types = kinds * len(pairs) if len(kinds) == 1 else kinds if len(kinds) == len(pairs) else []
+            for number, (got, wanted) in enumerate(pairs):
                 distance = _distance(got, wanted)
-                limit = LIMITS.get(kind[0] if kind else str(np.asarray(got).dtype), 2e-5)
+                limit = LIMITS.get(types[number] if types else str(np.asarray(got).dtype), 2e-5)
                 verdict = "right" if distance <= limit else "wrong"
                 found.append({"name": f"{name} {number}", "verdict": verdict, "reason": f"L2 {distance:.1e}"})
     return {"results": found}

@@ -15,6 +15,7 @@ from npuviz.targets.neuroncore.nki.buffers import Buffers, Limits, is_buffered
 from npuviz.targets.neuroncore.nki.calls.language import COMPILER_BYTES
 from npuviz.targets.neuroncore.nki.flows import flows_of
 from npuviz.targets.neuroncore.nki.hoisting import hoisted
+from npuviz.targets.neuroncore.nki.loads.near_uses import moved_near_uses
 from npuviz.targets.neuroncore.nki.loads.reloading import reloaded_at_use
 from npuviz.targets.neuroncore.nki.loads.repeated_loads import without_repeated_loads
 from npuviz.targets.neuroncore.nki.partitions import with_copies
@@ -242,6 +243,13 @@ def _as_compiled(recording: Recording, steps: list[Step], spec: NeuronSpec) -> l
             recording.note(
                 f"{rows} rows repeated over partitions are read in PSUM, where the product leaves them "
                 "(assumed: --set kernel_rows_in_psum=0)"
+            )
+    if spec.kernel_reorder and not (recording.is_placed or recording.is_as_written):
+        steps, names = moved_near_uses(recording, steps, capacity)
+        if names:
+            recording.note(
+                f"{', '.join(names)}: more blocks than fit into SBUF are filled and stored in other loops; "
+                "each is filled right before its first use and stored right after its last one (assumed)"
             )
     found, names = reloaded_at_use(recording, steps, capacity, count)
     for name in names:

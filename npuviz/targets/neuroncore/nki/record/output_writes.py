@@ -35,7 +35,7 @@ def note_double_writes(recording: Recording, outputs: Iterable[Storage]) -> None
         if number > len(turns):
             turns.append(turn)
         places[number] = step.place
-        cells = _elements(owners[target.storage.id], target)
+        cells = elements_of(owners[target.storage.id], target)
         if cells is None:
             continue
         found, counts = np.unique(cells, return_counts=True)
@@ -92,8 +92,8 @@ def _turn(moment: Moment) -> Turn:
     return ((moment.program,), *loops)
 
 
-def _elements(owner: np.ndarray, target: Tensor) -> np.ndarray | None:
-    """The part of an array of all elements that a view of the storage is; None if its types differ."""
+def elements_of(owner: np.ndarray, target: Tensor) -> np.ndarray | None:
+    """Return the part of an array of all elements that a view of the storage is; None if its types differ."""
     if target.itemsize != target.storage.dtype.itemsize:
         return None
     reach = sum((size - 1) * step for size, step in zip(target.shape, target.steps, strict=True))
