@@ -84,6 +84,20 @@ def _product(folder: Path) -> LoadRequest:
     return LoadRequest(folder / "product.onnx", config=SMALL_CORES, settings={"mode": "parity"})
 
 
+def _convolution(folder: Path) -> LoadRequest:
+    """A convolution whose loads are so small that several send their requests in one cycle."""
+    weight = np.arange(10 * 27, dtype=np.float32).reshape(10, 3, 3, 3) % 7 - 3
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"], name="convolution")]
+    constants = [from_array(weight, "w"), from_array(weight[:, 0, 0, 0].copy(), "b")]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+        for n, s in (("x", [1, 3, 20, 20]), ("y", [1, 10, 18, 18]))
+    ]
+    graph = helper.make_graph(nodes, "convolution", ends[:1], ends[1:], constants)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "convolution.onnx")
+    return LoadRequest(folder / "convolution.onnx")
+
+
 COMMANDS = {"dram_type": "ramulator2", "dram_device": "HBM2"}
 MESH = {"dram_type": "ramulator2", "dram_device": "DDR4", "network": "mesh", "icnt_type": "booksim2"}
 CASES = [
@@ -104,3 +118,5 @@ CASES = [
     # Parity reproduces ONNXim, which has no values.
     Case("systolic product in parity mode", SYSTOLIC, _product, has_values=False),
 ]
+SMALL_LOADS = Case("systolic loads of one cycle", SYSTOLIC, _convolution)
+"""Beside the cases, for what is recorded of loads."""

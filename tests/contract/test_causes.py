@@ -9,7 +9,7 @@ import pytest
 from npuviz.debug.causes import has_causes, losses, recorded_why
 from npuviz.debug.session import Session
 from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
-from npuviz.trace.causes.graph import cause_graph, critical_path, graph_of, path_to
+from npuviz.trace.causes.graph import cause_graph, critical_path, graph_of, path_to, sources_of
 from npuviz.trace.causes.waits import UNKNOWN, standstill_at, standstills, unit_causes, why_standing
 from npuviz.trace.causes.what_if import Change, Retimer
 from npuviz.trace.reader import TraceReader
@@ -17,7 +17,7 @@ from npuviz.trace.recorder import Recorder
 from npuviz.trace.unit_times import tracks_of_units, unit_times, wait_kinds
 from npuviz.workbench.causes.run import run_causes
 from npuviz.workbench.recording import ProgramResolver, schema_of
-from tests.contract.registry import CASES, Case
+from tests.contract.registry import CASES, SMALL_LOADS, Case
 
 UNRECORDED = {"toy": 1.0}
 """Share of the path whose causes a machine may leave open; none where nothing is said."""
@@ -64,6 +64,15 @@ def test_the_critical_path_is_as_long_as_the_run(case: Case, tmp_path: Path) -> 
     # A bundle tells the same.
     again = critical_path(cause_graph(open_bundle(tmp_path / "run.npuviz")))
     assert np.array_equal(again, path)
+
+
+@pytest.mark.parametrize("case", [*CASES, SMALL_LOADS], ids=lambda case: case.name)
+def test_what_led_to_a_cause_was_at_work_before(case: Case) -> None:
+    graph = graph_of(recorded(case))
+    tracks, cycles = sources_of(graph)
+    named = graph.source >= 0
+    assert (tracks[named] >= 0).all(), np.flatnonzero(named & (tracks < 0))
+    assert (cycles[named] <= graph.cause_cycle[named]).all()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -53,20 +53,21 @@ def record_operands(machine, work, slot_index, filled, t):
     if filled < t - 1 or filled <= work.slot.since:
         return
     chip, core, slot, row = machine.chip, work.core, work.slot, work.row
-    writer = int64(NOBODY)
+    writer, sender = int64(NOBODY), int64(NOBODY)
     operand = int64(0)
     for source in (row.src0, row.src1):
         if source != 0:
             entry = entry_of(chip, core, slot, source)
             if entry.valid == filled and entry.writer >= 0:
-                writer, operand = entry.writer, source
+                writer, sender, operand = entry.writer, entry.sender, source
     if writer >= 0:
         # What is loaded comes from memory; what is computed leaves a pipeline.
         place = writer - slot.delta
         program = machine.program
         is_load = CODE(program, program.code, place).op == OP_MOVIN and operand != 0
         kind = KIND_MEMORY if is_load else KIND_RESULT
-        record_cause(machine, slot_track(work.c, slot_index), kind, (int64(-1), filled), writer)
+        source = sender if is_load else writer
+        record_cause(machine, slot_track(work.c, slot_index), kind, (int64(-1), filled), source)
 
 
 @inlined

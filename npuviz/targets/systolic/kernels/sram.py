@@ -6,6 +6,7 @@ from numba import int64
 
 from npuviz.sim.parts.bits_kernels import inlined, kernel
 from npuviz.sim.parts.watch_kernels import (
+    NOBODY,
     is_recording,
     record_count,
     record_lifetime,
@@ -123,6 +124,7 @@ def create_entry(machine, work, entry, t):
     entry.valid = t
     entry.writer = instruction
     entry.since = t
+    entry.sender = NOBODY
     entry.flowed = 0
     entry.half = half
     entry.core = c

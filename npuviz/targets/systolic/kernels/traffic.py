@@ -102,6 +102,8 @@ def finish_burst(machine, c, burst, now):
         start = core[end_word]
     end = now + 1
     if end > start:
+        if entry != 0:
+            core.load_shown = burst.index
         if is_recording(machine):
             other_end = core.store_end if entry != 0 else core.load_end
             record_turn(machine, c, entry != 0, (core[end_word], other_end), start)
@@ -114,6 +116,8 @@ def finish_burst(machine, c, burst, now):
     traffic = TRAFFIC(chip, chip.traffic, TILE(program, program.tiles, burst.tile).layer)
     if entry != 0:
         traffic.reads += core.requested
+        # Requests that entered in the last cycle of the interval before have none of their own.
+        entry_of_entry.sender = core.load_shown
         complete_fill(chip, c, entry_of_entry, now + 1)
     else:
         traffic.writes += core.requested
