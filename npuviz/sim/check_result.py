@@ -14,10 +14,11 @@ class Verdict:
     classes           result of a comparison, in words -> number of tensors, the best first
     first_divergence  name of the first tensor in program order that is wrong, or ""
     rule              the tolerance in words
-    share             end to end: largest error allowed in an output, as a share of its largest magnitude
+    share             end to end: least of the errors allowed in outputs, as a share of their largest magnitude
     outputs_error     the largest error of the outputs, as such a share
     num_outputs       end to end: number of outputs that were compared, -1: not counted
     outputs_left      end to end: names of outputs that were not compared
+    output_shares     end to end: the error allowed in each output, as such a share
     """
 
     num_failed: int
@@ -30,6 +31,7 @@ class Verdict:
     outputs_error: float = 0.0
     num_outputs: int = -1
     outputs_left: tuple[str, ...] = ()
+    output_shares: tuple[float, ...] = ()
 
     @property
     def says_nothing(self) -> bool:

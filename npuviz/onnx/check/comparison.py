@@ -392,6 +392,7 @@ class Comparison:
             max((each.relative for each in outputs if each is not None), default=0.0),
             sum(each is not None for each in outputs),
             tuple(name for name in names if name in noted),
+            tuple(self._allowed[tensor].share for tensor in self._graph.outputs),
         )
 
     def _per_operator(self, first: str) -> Verdict:

@@ -13,6 +13,7 @@ import numpy as np
 
 from npuviz.base.errors import NpuvizError, SimulationError
 from npuviz.onnx.semantics.operators import RANDOM
+from npuviz.sim.check_result import Verdict
 from npuviz.workbench.onnx_backend.execution import (
     Execution,
     ExecutionFault,
@@ -185,8 +186,7 @@ def _is_coarse(run: Execution, expected: Sequence[Any]) -> bool:
     check = run.check()
     if not check.is_passed or check.end_to_end is None:
         return False
-    share = check.end_to_end.share
-    return all(is_within(*pair, share) for pair in zip(run.outputs, expected, strict=True))
+    return _are_within(run.outputs, expected, check.end_to_end)
 
 
 def _is_right_for_held(model: Any, inputs: Sequence[Any], run: Execution, expected: Sequence[Any]) -> bool:
@@ -201,13 +201,20 @@ def _is_right_for_held(model: Any, inputs: Sequence[Any], run: Execution, expect
     check = run.check()
     if check.end_to_end is None or check.per_operator is None or check.per_operator.num_failed:
         return False
-    share = check.end_to_end.share
     given, held = (_runtime_outputs(model, inputs, others) for others in ({}, run.held))
     return (
         len(given) == len(held) == len(run.outputs)
-        and all(is_within(*pair, share) for pair in zip(run.outputs, held, strict=True))
+        and _are_within(run.outputs, held, check.end_to_end)
         and all(is_within(*pair, SAME) for pair in zip(given, expected, strict=True))
     )
+
+
+def _are_within(outputs: Sequence[np.ndarray], expected: Sequence[Any], verdict: Verdict) -> bool:
+    """Return whether each output is within its own tolerance of a check end to end."""
+    shares = verdict.output_shares
+    if len(shares) != len(outputs):
+        shares = (verdict.share,) * len(outputs)
+    return all(is_within(*each) for each in zip(outputs, expected, shares, strict=True))
 
 
 def is_within(actual: np.ndarray, expected: Any, share: float) -> bool:
