@@ -16,7 +16,7 @@ from npuviz.program.program import HostReason, Note
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.compiled import Compiled
-from npuviz.targets.rk3588.compiler.host_calls import give_outputs, run_on_host, take_inputs
+from npuviz.targets.rk3588.compiler.host_calls import finish_copies, give_outputs, run_on_host, take_inputs
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
 from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, LIMITS, PRODUCTS, VIEWS
@@ -186,13 +186,18 @@ def _compile_layers(
     ):
         text = "operators without quantised inputs and outputs run in fp16"
         builder.notes.append(Note("info", "half-precision", text))
-    take_inputs(builder, graph.inputs)
+    copies = take_inputs(builder, graph.inputs)
     groups = turns(graph, layers, reasons)
+    if not groups or groups[0][0].head.id not in reasons:
+        finish_copies(builder, copies)
+        copies = []
     number = 0
     for turn, group in enumerate(groups):
         if group[0].head.id in reasons:
             calls = [call for layer in group for call in _calls(builder, layer, planner, reasons)]
             run_on_host(builder, calls, graph.outputs if turn == len(groups) - 1 else ())
+            finish_copies(builder, copies)
+            copies = []
             number += len(group)
             continue
         for layer in group:

@@ -38,17 +38,19 @@ def run_on_host(
         writes = [_written(b, tensor) for tensor in found.outputs if tensor >= 0]
         b.host(node, reason, (tuple(dict.fromkeys(reads)), tuple(number for number, _ in writes)))
         copies += [(node, copy) for _, copy in writes if copy is not None]
-    _finish(b, copies)
+    finish_copies(b, copies)
 
 
-def take_inputs(b: Builder, tensors: Sequence[int]) -> None:
-    """Add the calls that bring graph inputs, then their copies."""
+def take_inputs(b: Builder, tensors: Sequence[int]) -> list[tuple[int, Copy]]:
+    """Add the calls that bring graph inputs. Return the copies that make cubes of their rows, for
+    `finish_copies`: operators of the Host that come next read the rows, and need no new call before the NPU
+    starts."""
     copies: list[tuple[int, Copy]] = []
     for tensor in tensors:
         number, copy = _written(b, tensor)
         b.convert(f"input {b.graph.tensors[tensor].name}", (), (number,))
         copies += [(-1, copy)] if copy is not None else []
-    _finish(b, copies)
+    return copies
 
 
 def give_outputs(b: Builder, places: Mapping[int, int]) -> None:
@@ -58,7 +60,8 @@ def give_outputs(b: Builder, places: Mapping[int, int]) -> None:
         b.convert(f"output {b.graph.tensors[tensor].name}", (taken[tensor],), (place,))
 
 
-def _finish(b: Builder, copies: Sequence[tuple[int, Copy]]) -> None:
+def finish_copies(b: Builder, copies: Sequence[tuple[int, Copy]]) -> None:
+    """Add the tasks of copies for nodes (-1: for none)."""
     for node, copy in copies:
         emit_copy(b, node, copy)
 

@@ -207,3 +207,29 @@ def test_the_partition_aims_at_a_share_of_the_host(tmp_path: Path) -> None:
     assert found["all may"] == found["no price"] == found["least"]
     assert found["least"][1:] == ({"Softmax"}, [])
     assert found["spare"][0] > found["least"][0]
+
+
+def test_the_host_begins_before_the_npu_makes_cubes_of_inputs(tmp_path: Path) -> None:
+    """Its first operator follows the inputs without a call or a start of the NPU in between."""
+    weights = np.random.default_rng(0).standard_normal((20, 20, 3, 3)).astype(np.float32) / 12
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Hardmax", ["x"], ["chosen"]),
+            onnx.helper.make_node("Conv", ["y", "weights"], ["convolved"], pads=[1, 1, 1, 1]),
+            onnx.helper.make_node("Add", ["convolved", "chosen"], ["sum"]),
+        ],
+        "late",
+        [
+            onnx.helper.make_tensor_value_info("x", 1, [1, 20, 12, 12]),
+            onnx.helper.make_tensor_value_info("y", 1, [1, 20, 12, 12]),
+        ],
+        [onnx.helper.make_tensor_value_info("sum", 1, [1, 20, 12, 12])],
+        [onnx.numpy_helper.from_array(weights, "weights")],
+    )
+    path = tmp_path / "model.onnx"
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
+    path.write_bytes(model.SerializeToString())
+    finished = checked(path)
+    assert finished.nodes_on_host() == {"Hardmax"}
+    assert {call.job for call in finished.tables.hosts[:3]} == {0}
+    assert any(task.job == 0 and task.node < 0 for task in finished.tables.tasks)

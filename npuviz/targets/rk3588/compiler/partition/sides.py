@@ -5,8 +5,8 @@ conversion once if it changes sides, and a layer of the Host after one of the NP
 order then follows the sides (`turns_of`), and the sides the order, until neither gains.
 
 Inputs and outputs are converted on the Host, so that a run there which begins or ends a graph costs no call
-of its own. It is counted all the same if the first or last operator is one that the NPU has: the model is
-compiled for the NPU, and the loss is less than a call.
+of its own. It is counted all the same if the first or last operator is one that the NPU has and could run:
+the model is compiled for the NPU, and the loss is less than a call.
 """
 
 from collections.abc import Callable, Sequence
@@ -113,7 +113,8 @@ class Question:
 
     def _changes(self, on_host: frozenset[int]) -> int:
         order = self.order(on_host)
-        is_free = [bool(order) and self.choices[order[end]].is_composed for end in (0, -1)]
+        ends = [self.choices[order[end]] for end in (0, -1) if order]
+        is_free = [end.is_composed or end.npu is None for end in ends] or [False, False]
         before = [is_free[0], *(place in on_host for place in order[:-1])]
         changes = sum(place in on_host and not earlier for place, earlier in zip(order, before, strict=True))
         return changes - (is_free[1] and order[-1] in on_host)

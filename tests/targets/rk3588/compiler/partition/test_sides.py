@@ -90,6 +90,14 @@ def test_a_conversion_is_paid_once() -> None:
     assert question.cycles(frozenset((1, 2))) == 5 + 10 + 7
 
 
+def test_what_only_the_host_has_needs_no_call_at_the_ends() -> None:
+    """Inputs and outputs bring the run to the Host anyway; in between a way there and back is paid."""
+    must, held = Choice(None, 7), Choice(5, None)
+    at_ends = question_of([must, held, must], [], 40)
+    assert at_ends.cycles(frozenset((0, 2))) == 7 + 5 + 7
+    assert question_of([held, must, held], [], 40).cycles(frozenset((1,))) == 5 + 7 + 5 + 40
+
+
 def test_what_takes_as_long_on_both_sides_is_the_npus() -> None:
     assert best_sides(question_of([Choice(5, 5)], [], 0)) == frozenset()
 
