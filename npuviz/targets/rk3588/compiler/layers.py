@@ -13,7 +13,6 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.host_only import DYNAMIC_LSTM, dynamic_lstm_reason, hangs_on_digits
-from npuviz.targets.rk3588.compiler.lines import pads_by_moves
 from npuviz.targets.rk3588.compiler.lookup_table import Function
 from npuviz.targets.rk3588.compiler.normalisations.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.normalisations.variances import CANCELS, VARIANCE, variances_by_difference
@@ -263,7 +262,7 @@ class Planner:
             operands = names[:1]
         elif kind in DENSE:
             operands = [tensor for tensor in names if not self.is_constant(tensor)]
-            is_any_size = pads_by_moves(self.graph, self._consumers, node)
+            is_any_size = node.op_type == "Pad"
             operands = operands if is_any_size or self._is_small(operands, node) else []
         else:
             operands = []

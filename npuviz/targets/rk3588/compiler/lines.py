@@ -1,8 +1,10 @@
 """Lay out signals of one channel as lines, 8 samples per atom, if long windows are taken of them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import gcd, prod
+
+import numpy as np
 
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
@@ -13,6 +15,20 @@ FEWEST_TAPS = 16
 of samples is not used anyway."""
 SAMPLES = 8
 """Samples of an atom in fp16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Windows at even distances along a line: their number, atoms from one to the next, atoms of each.
+
+    given  atoms from one result to the next, if results are lines; more than 1: the atoms of a result are
+           neighbours
+    """
+
+    groups: int
+    step: int
+    atoms: int
+    given: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +62,11 @@ class LineWindow:
         reach = (self.taps - 1) * self.dilation + 1 + self.stride * (self.phases - 1)
         return -(-reach // SAMPLES)
 
+    @property
+    def walk(self) -> Walk:
+        """The windows of the groups."""
+        return Walk(self.groups, self.step, self.atoms)
+
 
 def line_window(graph: Graph, node: Node) -> LineWindow | None:
     """Return how a Conv walks along lines, None if it does not: one channel, no padding, a long window."""
@@ -71,21 +92,28 @@ def line_window(graph: Graph, node: Node) -> LineWindow | None:
     return LineWindow(given.shape[-1], kernel[-1], stride, dilation, phases)
 
 
-def pads_by_moves(graph: Graph, readers: Mapping[int, Sequence[int]], node: Node) -> bool:
-    """Return whether a node is a Pad that fills in one number and makes no line: the Host fills lines."""
-    mode = attributes_of(node).text("mode", "constant") if node.op_type == "Pad" else ""
-    return mode == "constant" and not _feeds_lines(graph, readers, node)
+def line_pads(graph: Graph, node: Node) -> tuple[int, int] | None:
+    """Return how many samples a Pad of floats adds before and behind its last axis.
 
-
-def _feeds_lines(graph: Graph, readers: Mapping[int, Sequence[int]], node: Node) -> bool:
-    """Return whether windows along lines are taken of what a node makes, even after a change of its shape."""
-    for number in readers[node.outputs[0]]:
-        reader = graph.nodes[number]
-        if line_window(graph, reader) is not None:
-            return True
-        if reader.op_type in VIEWS and _feeds_lines(graph, readers, reader):
-            return True
-    return False
+    None if it changes others, cuts off, or only a run tells.
+    """
+    if node.op_type != "Pad" or graph.tensors[node.outputs[0]].dtype not in ("float32", "float16"):
+        return None
+    size = len(graph.tensors[node.inputs[0]].shape)
+    given = [graph.constants.get(tensor) if tensor >= 0 else None for tensor in node.inputs[1:]]
+    if any(value is None and tensor >= 0 for value, tensor in zip(given, node.inputs[1:], strict=True)):
+        return None
+    known = given[0] if given else node.attributes.get("pads", node.attributes.get("paddings"))
+    pads = np.reshape(np.asarray(known), -1).astype(np.int64).tolist()
+    named = given[2] if len(given) > 2 else None
+    axes = range(size) if named is None else [int(axis) % size for axis in np.reshape(named, -1)]
+    before, after = dict.fromkeys(range(size), 0), dict.fromkeys(range(size), 0)
+    before |= dict(zip(axes, pads, strict=False))
+    after |= dict(zip(axes, pads[len(axes) :], strict=False))
+    if not size or any(before[axis] or after[axis] for axis in range(size - 1)):
+        return None
+    ends = before[size - 1], after[size - 1]
+    return ends if min(ends) >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +152,8 @@ def tensors_of_lines(graph: Graph, on_host: Collection[int]) -> Mapping[int, Lin
                 own = Line(prod(tensor.shape[:-1]), tensor.shape[-1])
                 found[tensor.id] = line if line is not None and line.length == own.length else own
             is_view = maker.op_type in VIEWS and maker.inputs[0] in found
-            is_filled = window is None and (is_view or maker.id in on_host)
+            is_padded = line_pads(graph, maker) is not None
+            is_filled = window is None and (is_view or is_padded or maker.id in on_host)
         if line is not None and is_filled:
             found[tensor.id] = line
     return found
@@ -143,6 +172,10 @@ def _wanted(graph: Graph, node: Node, wanted: Mapping[int, Line], on_host: Colle
         return None
     if node.op_type in VIEWS:
         return wanted.get(node.outputs[0])
+    if node.op_type == "Pad":
+        shape = graph.tensors[node.inputs[0]].shape
+        is_line = node.outputs[0] in wanted and line_pads(graph, node) is not None
+        return Line(prod(shape[:-1]), shape[-1]) if is_line else None
     window = line_window(graph, node)
     if window is None:
         return None

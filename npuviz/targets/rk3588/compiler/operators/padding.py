@@ -1,7 +1,8 @@
-"""Lower Pad: move the elements into a cube whose zeros no task writes."""
+"""Lower Pad: move the elements into a cube whose zeros no task writes, or repeat them at its edges."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from npuviz.targets.rk3588.compiler.moving import (
     select,
     whole,
 )
+from npuviz.targets.rk3588.compiler.operators.line_padding import lower_line_pad, padded_numbers
 from npuviz.targets.rk3588.compiler.operators.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
@@ -32,12 +34,16 @@ Ends = tuple[Buffer, Buffer]
 
 
 def lower_pad(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Lower Pad with zeros; negative padding cuts off."""
+    """Lower Pad with zeros or with elements of the tensor; negative padding cuts off."""
     node, graph = layer.head, b.graph
     mode = attributes_of(node).text("mode", "constant")
-    if mode != "constant":
-        raise CannotLower(f"mode {mode}: the NPU reads forwards", mode, "mode constant")
     scales = layer.inputs[0].quantisation, layer.output.quantisation
+    if b.home(layer.output.tensor).layout == "rows":
+        lower_line_pad(b, layer, mode, _value(graph, node) if mode == "constant" else 0.0)
+        return
+    if mode != "constant":
+        _repeat_edges(b, layer, mode)
+        return
     _refuse_value(graph, node, scales[1])
     shapes = graph.tensors[layer.inputs[0].tensor].shape, graph.tensors[node.outputs[0]].shape
     spans = _spans(graph, node, shapes[0])
@@ -63,16 +69,21 @@ def _like(given: Window, taken: Window) -> Span:
 
 def _refuse_value(graph: Graph, node: Node, scaled: Quantisation | None) -> None:
     """Raise CannotLower unless the fill value is stored as zero."""
-    value = node.attributes.get("value", 0.0)
+    value = _value(graph, node)
+    # Before a maximum the value is often minus infinity, which no integer can be.
+    stored = value if scaled is None else np.rint(value / scaled.scale) + scaled.zero_point
+    if stored != 0:
+        raise CannotLower("a value that is not stored as zero", f"{stored:g}", "zeros")
+
+
+def _value(graph: Graph, node: Node) -> float:
+    value = float(node.attributes.get("value", 0.0))
     if len(node.inputs) > 2 and node.inputs[2] >= 0:
         known = graph.constants.get(node.inputs[2])
         if known is None:
             raise CannotLower("a value that is no constant", change="a constant value")
         value = float(np.reshape(known, -1)[0]) if np.size(known) else 0.0
-    # Before a maximum the value is often minus infinity, which no integer can be.
-    stored = value if scaled is None else np.rint(value / scaled.scale) + scaled.zero_point
-    if stored != 0:
-        raise CannotLower("a value that is not stored as zero", f"{stored:g}", "zeros")
+    return value
 
 
 def _spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> tuple[dict[int, Span], dict[int, Span]]:
@@ -161,6 +172,95 @@ def _pad_rows(
         source, channels = wide, (Span(0, len(chosen)), Span(0, len(chosen)))
     for windows in row_parts(taken, given, (channels[0], channels[1])):
         move(b, layer, (source, target), windows, stages)
+
+
+def _repeat_edges(b: Builder, layer: Layer, mode: str) -> None:
+    """Lower Pad with elements of the tensor, in any mode for which `padded_numbers` finds their numbers."""
+    node, graph = layer.head, b.graph
+    shapes = graph.tensors[layer.inputs[0].tensor].shape, graph.tensors[node.outputs[0]].shape
+    taken, given = _spans(graph, node, shapes[0])
+    if any(span.first or span.count < shapes[0][axis] for axis, span in taken.items()):
+        raise CannotLower(f"mode {mode} and padding that cuts off")
+    numbers = {
+        axis: padded_numbers(
+            mode, span.count, (given[axis].first, shapes[1][axis] - given[axis].first - span.count)
+        )
+        for axis, span in taken.items()
+    }
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    stages = rescaling(layer.inputs[0].quantisation, layer.output.quantisation) or Stages()
+    are_rows = all(is_rows(shape, cube) for shape, cube in zip(shapes, (source, target), strict=True))
+    places = (*[2] * (len(shapes[0]) - 1), 1) if are_rows else cube_axes(shapes[0], source)
+    channels = numbers.pop(places.index(1), None)
+    if channels is not None:
+        if stages != Stages():
+            raise CannotLower("channels that are repeated, and another scale")
+        images, _, *plane = cube_shape(source.shape)
+        wide = target if not numbers else b.scratch(
+            f"{node.name or node.op_type} channels",
+            (source.shape[0], len(channels)) if are_rows else (images, len(channels), *plane), source.dtype,
+        )  # fmt: skip
+        select(b, layer, (source, wide), channels.tolist())
+        b.begin_layer()
+        source = wide
+    if are_rows and numbers:
+        _repeat_rows(b, layer, (source, target), (*shapes[0][:-1], shapes[1][-1]), numbers, stages)
+    elif channels is None or numbers:
+        _repeat_planes(
+            b, layer, (source, target), {places[axis]: each for axis, each in numbers.items()}, stages
+        )
+
+
+def _repeat_rows(
+    b: Builder, layer: Layer, ends: Ends, shape: tuple[int, ...], numbers: Mapping[int, np.ndarray],
+    stages: Stages,
+) -> None:  # fmt: skip
+    """Write rows of the last axis again where the numbers of the other axes say so."""
+    taken = row_numbers(shape, {}).reshape(shape[:-1])
+    for axis, found in numbers.items():
+        taken = np.take(taken, found, axis)
+    taken = taken.reshape(-1)
+    every = Span(0, shape[-1])
+    for windows in row_parts(taken, np.arange(len(taken)), (every, every)):
+        move(b, layer, ends, windows, stages)
+
+
+def _repeat_planes(
+    b: Builder, layer: Layer, ends: Ends, axes: Mapping[int, np.ndarray], stages: Stages
+) -> None:
+    """Write columns, then whole rows of what they make. axes  of the cube -> number of each element"""
+    source, target = ends
+    if axes.keys() - {2, 3}:
+        raise CannotLower("images that are repeated", change="padding of other axes")
+    height, width = cube_shape(source.shape)[2:]
+    rows = axes.get(2, np.arange(height))
+    columns = axes.get(3, np.arange(width))
+    middle = int(np.flatnonzero(rows[: len(rows) - height + 1] == 0)[0])
+    while not np.array_equal(rows[middle : middle + height], np.arange(height)):
+        middle += 1
+    every = whole(source)
+    for taken, given in _forward_runs(columns):
+        windows = (
+            replace(every, columns=taken),
+            replace(every, rows=Span(middle, height), columns=given),
+        )
+        move(b, layer, ends, windows, stages)
+    b.begin_layer()
+    every = whole(target)
+    for taken, given in _forward_runs(rows):
+        if given.first <= middle < given.first + given.count:
+            continue
+        windows = (
+            replace(every, rows=replace(taken, first=taken.first + middle)),
+            replace(every, rows=given),
+        )
+        move(b, layer, (target, target), windows, Stages())
+
+
+def _forward_runs(numbers: np.ndarray) -> list[tuple[Span, Span]]:
+    """Return runs of neighbouring numbers, and the places where they stand."""
+    edges = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
+    return [(Span(int(numbers[low]), high - low), Span(low, high - low)) for low, high in pairwise(edges)]
 
 
 LOWERINGS: Mapping[str, Callable[[Builder, Layer, Planner], None]] = {"Pad": lower_pad}

@@ -17,7 +17,7 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.layers import Layer
-from npuviz.targets.rk3588.compiler.lines import SAMPLES, LineWindow
+from npuviz.targets.rk3588.compiler.lines import SAMPLES, LineWindow, Walk
 from npuviz.targets.rk3588.compiler.moving import Span, Window, move
 from npuviz.targets.rk3588.compiler.operators.activation import emit_activation
 from npuviz.targets.rk3588.compiler.operators.conv import (
@@ -60,7 +60,7 @@ def convolve_lines(
     if not is_line and (phases > 1 or layer.activation is not None):
         shape = (images, phases * each, window.groups, 1)
         place = b.scratch(f"{name} phases", shape, "float16")
-    _emit(b, layer, window, whole, (source, place))
+    walk_lines(b, layer, window.walk, whole, (source, place))
     if place is target:
         return
     b.begin_layer()
@@ -88,21 +88,26 @@ def _stacked(weights: np.ndarray, window: LineWindow, each: int) -> np.ndarray:
     return made.reshape(-1, made.shape[2])
 
 
-def _emit(
-    b: Builder, layer: Layer, window: LineWindow, operands: Operands, ends: tuple[Buffer, Buffer]
-) -> None:
+def walk_lines(b: Builder, layer: Layer, walk: Walk, operands: Operands, ends: tuple[Buffer, Buffer]) -> None:
+    """Emit tasks that multiply windows of every line with kernels.
+
+    operands  weights (kernels, samples of a window, 1, 1)
+    ends      lines (their addresses may be within the first one); a cube with a position for each window, or
+              lines with the kernels of each window one after the other
+    """
     source, target = ends
     name = layer.head.name or layer.head.op_type
     packed = b.constant(f"{name} weights", pack_dense(operands.weights, packing("float16").kernels))
     stages = stages_of(b, name, None, operands)
-    channels, kernels = window.atoms * SAMPLES, len(operands.weights)
+    channels, kernels = walk.atoms * SAMPLES, len(operands.weights)
     data, rows = _shared(b, channels * 2, kernels)
     stays = packed.size_bytes <= (b.spec.cbuf_banks - data) * b.spec.cbuf_bank_bytes
     line = rows_bytes((1, source.shape[1]), "float16")
     image = line_bytes(target) if target.layout == "rows" else image_bytes(target.shape, "float16")
-    count = -(-window.groups // rows)
-    edges = [window.groups * number // count for number in range(count + 1)]
+    count = -(-walk.groups // rows)
+    edges = [walk.groups * number // count for number in range(count + 1)]
     number = 0
+    apart = walk.groups if walk.given == 1 else 1
     is_filled_up = target.layout != "rows" and kernels < aligned(kernels, WRITTEN_CHANNELS)
     for turn in range(source.shape[0]):
         if turn and is_filled_up:
@@ -111,14 +116,14 @@ def _emit(
         for low, high in pairwise(edges):
             task = ConvTask(
                 in_dtype="float16", out_dtype="float16", width=1, height=high - low, channels=channels,
-                kernels=kernels, out_height=high - low, surface_stride=window.groups, quantised=True,
+                kernels=kernels, out_height=high - low, surface_stride=apart, quantised=True,
                 data_banks=data, weight_banks=b.spec.cbuf_banks - data,
                 weight_reuse=stays and number >= b.spec.cores, feature_grains=min(high - low + 1, 1023),
-                feature_address=source.address + turn * line + low * window.step * ATOM_BYTES,
+                feature_address=source.address + turn * line + low * walk.step * ATOM_BYTES,
                 weight_address=packed.address,
-                output_address=target.address + turn * image + low * ATOM_BYTES,
+                output_address=target.address + turn * image + low * walk.given * ATOM_BYTES,
             )  # fmt: skip
-            words = _along(conv_words(task, stages), window, kernels if target.layout == "rows" else 0)
+            words = _along(conv_words(task, stages), walk, kernels if target.layout == "rows" else 0)
             b.task(layer.head.id, number % b.spec.cores, words, enables_of(stages))
             number += 1
 
@@ -141,7 +146,7 @@ def _shared(b: Builder, row_bytes: int, kernels: int) -> tuple[int, int]:
     return data, rows
 
 
-def _along(words: list[Word], window: LineWindow, lanes: int) -> list[Word]:
+def _along(words: list[Word], walk: Walk, lanes: int) -> list[Word]:
     """Return the words with the steps of a line.
 
     lanes  channels to write, 0: as they are (Assumed: as in copies of lanes, the DPU writes the channels that
@@ -149,14 +154,17 @@ def _along(words: list[Word], window: LineWindow, lanes: int) -> list[Word]:
     """
     encode = registers().encode
     changed = [
-        encode("CNA", "DMA_CON1", line_stride=4 * window.step),
-        encode("CNA", "DMA_CON2", surface_stride=1 - 4 * window.step),
+        encode("CNA", "DMA_CON1", line_stride=4 * walk.step),
+        encode("CNA", "DMA_CON2", surface_stride=1 - 4 * walk.step),
     ]
     if lanes:
         changed += [
             encode("DPU", "DATA_CUBE_CHANNEL", original_channels=lanes - 1, channels=lanes - 1),
             encode("DPU", "WDMA_SIZE_0", channels=lanes - 1),
         ]
+    if walk.given > 1:
+        notch = walk.given - 1
+        changed.append(encode("DPU", "DATA_CUBE_NOTCH_ADDR", notch_0=notch, notch_1=notch))
     new = {word.offset: word for word in changed}
     return [new.get(word.offset, word) for word in words]
 
