@@ -276,8 +276,8 @@ def _host_section(runs: Sequence[tuple[Model, str, dict[str, Any]]]) -> list[str
     lines += [
         "",
         "Those over the goal: what takes most of the Host's time beside inputs and outputs, and why it is",
-        "there. On rk3588 *the Host is faster* stands where no partition is within the goal at twice the",
-        "least modelled time, or beside what was moved for it ([RK3588](rk3588.md)). Behind",
+        "there. On rk3588 *the Host is faster* stands where what it would cost to move the operator is more",
+        "than what the goal is worth, or beside what was moved for it ([RK3588](rk3588.md)). Behind",
         "`partition=most-npu` stands what",
         "becomes of the run where the Host has only what the NPU cannot run.",
         "",

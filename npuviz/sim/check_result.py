@@ -14,7 +14,7 @@ class Verdict:
     classes           result of a comparison, in words -> number of tensors, the best first
     first_divergence  name of the first tensor in program order that is wrong, or ""
     rule              the tolerance in words
-    share             end to end: least of the errors allowed in outputs, as a share of their largest magnitude
+    share             end to end: least of the errors allowed in outputs, each as a share of its magnitude
     outputs_error     the largest error of the outputs, as such a share
     num_outputs       end to end: number of outputs that were compared, -1: not counted
     outputs_left      end to end: names of outputs that were not compared

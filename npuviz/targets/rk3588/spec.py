@@ -69,7 +69,7 @@ class RknnSpec:
                   memory at every step, and bytes of the NPU's layouts converted
     partition     "least-time": operators that both can run go where the whole takes least; "spare-host": so
                   that the Host has at most a share of the run, if that takes at most `host_price` times as
-                  long; "most-npu": to the NPU
+                  long (in proportion, where the share is out of reach); "most-npu": to the NPU
     host_share    the share that "spare-host" aims at for networks that are mostly convolutions;
                   host_share_others  for others
     submit        "chain": one driver start for all tasks that need no host in between; "layer": one per layer

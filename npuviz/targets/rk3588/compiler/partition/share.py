@@ -29,8 +29,8 @@ def within_share(question: Question, share: float, price: float) -> Found:
     It is the one of least time if that is within the share; a share that is nearly reached (ALIKE) counts, if
     none is. With a Host that counts more and more, cuts give partitions with ever less of it; between two of
     them, runs of layers are moved to the NPU, the dearest for the Host per added cycle first. If no partition
-    is within the share that takes at most `price` times as long as the fastest one, it is the one with least
-    on the Host of those that take as long as the fastest one (ALIKE).
+    is within the share that takes at most `price` times as long as the fastest one, it is the nearest to the
+    share that is worth its time (`_nearest`).
     """
     best = best_sides(question)
     least = question.times(best)
@@ -40,17 +40,34 @@ def within_share(question: Question, share: float, price: float) -> Found:
         found = _fastest(question, best, limit)
         if found is not None and question.times(found).total <= price * least.total:
             return Found(found, question.times(found), least)
-    alike = _alike(question, best, (1 + ALIKE) * least.total)
-    return Found(alike, question.times(alike), least)
+    nearest = _nearest(question, best, share, price)
+    return Found(nearest, question.times(nearest), least)
 
 
-def _alike(question: Question, best: frozenset[int], most: float) -> frozenset[int]:
-    """Return the partition with least on the Host, of those found that take at most so many cycles."""
-    cuts = [best, *(best_sides(question.with_dearer_host(weight)) for weight in _WEIGHTS[:4])]
-    return min(
-        (sides for sides in cuts if question.times(sides).total <= most),
-        key=lambda sides: question.times(sides).share,
-    )
+def _nearest(question: Question, best: frozenset[int], share: float, price: float) -> frozenset[int]:
+    """Return the fastest of the partitions found that are worth their time and have as little on the Host as
+    any of these (ALIKE).
+
+    What may be paid is in proportion: as much of `price` beyond 1 as the partition takes off what the fastest
+    one has beyond the share. What takes as long as the fastest one (ALIKE) is worth it in any case.
+    """
+    least = question.times(best)
+    cuts = [best, *(best_sides(question.with_dearer_host(weight)) for weight in _WEIGHTS)]
+    cuts.append(frozenset(_forced(question)))
+    timed = [(question.times(sides), sides) for sides in dict.fromkeys(cuts)]
+    worth = [
+        (times, sides)
+        for times, sides in timed
+        if times.total <= least.total * max(1 + ALIKE, 1 + (price - 1) * _part(times, least, share))
+    ]
+    lowest = min(times.share for times, _ in worth)
+    alike = [each for each in worth if each[0].share <= (1 + ALIKE) * lowest]
+    return min(alike, key=lambda each: each[0].total)[1]
+
+
+def _part(times: Times, least: Times, share: float) -> float:
+    """Return which part of what the fastest partition has beyond a share another one has not, 0 to 1."""
+    return min(1.0, max(0.0, (least.share - times.share) / (least.share - share)))
 
 
 def _fastest(question: Question, best: frozenset[int], share: float) -> frozenset[int] | None:
