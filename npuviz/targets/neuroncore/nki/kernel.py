@@ -4,7 +4,7 @@ import copy
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import product
@@ -24,6 +24,7 @@ from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
 from npuviz.targets.neuroncore.nki.calls.annotations import Annotation
 from npuviz.targets.neuroncore.nki.calls.instances import Instances, NeedsInstances
 from npuviz.targets.neuroncore.nki.calls.keywords import keywords_known
+from npuviz.targets.neuroncore.nki.calls.ordering import apply_schedule
 from npuviz.targets.neuroncore.nki.frameworks import array_of, like_arguments, write_back
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
 from npuviz.targets.neuroncore.nki.observing import Observer
@@ -64,9 +65,11 @@ class Kernel:
     """A function of nki.jit. Called inside another kernel it is part of that; else it runs on the machine.
 
     is_as_written  whether it asks the compiler to take nothing out of its loops
+    schedule  pairs of names: an instruction, and one or several for which it waits
     """
 
     is_as_written = False
+    schedule: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -90,7 +93,13 @@ class Kernel:
         """The kernel on a grid of instances."""
         sizes = tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
         made = Kernel(self.function, self.version, sizes, self.mode, self.platform)
-        made.is_as_written = self.is_as_written
+        made.is_as_written, made.schedule = self.is_as_written, self.schedule
+        return made
+
+    def with_schedule(self, schedule: Iterable[Any]) -> "Kernel":
+        """The kernel with instructions that wait for others: (name, name) or (name, [names]) each."""
+        made = copy.copy(self)
+        made.schedule = tuple(schedule)
         return made
 
     def __get__(self, owner: Any, _: Any = None) -> "Kernel":
@@ -153,6 +162,7 @@ class Kernel:
                 result = self._recorded(
                     recording, programs, can_wait, lambda: self.function(*bound.args, **bound.kwargs)
                 )
+                apply_schedule(recording, self.schedule)
             except KernelError as error:
                 raise located(error) from error
         values = result if isinstance(result, tuple | list) else () if result is None else (result,)

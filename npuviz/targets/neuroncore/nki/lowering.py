@@ -69,6 +69,8 @@ class Lowering(Placing):
             if self._recording.version == 1 and step.moment >= 0:
                 self._buffers.turn(self._recording.moments[step.moment], self._issued())
             self._now, self._needed = number, {each.id for each in storages_of(step)}
+            builder.emitter.after = self._asked(step)
+            before = builder.emitter.progress() if step.key else {}
             try:
                 getattr(self, f"_{step.op}")(step)
                 for each in (step.target, *step.more):
@@ -80,6 +82,8 @@ class Lowering(Placing):
                 raise KernelError(f"{self._where(step)}: {error}{self._live(number)}") from None
             except (CannotLower, SimulationError, ValueError) as error:
                 raise KernelError(f"{self._where(step)}: {step.op}: {error}") from None
+            if step.key:
+                self._finish(step.key, before)
             for storage in self._ends.pop(number, ()):
                 tile = self._tiles.pop(storage.id, None)
                 if tile is not None:
@@ -102,6 +106,23 @@ class Lowering(Placing):
             self._graph, tables, places_of(self._spec, tables.variables), (*notes, *builder.notes), placement
         )
         return Lowered(compiled, tuple(self._lines))
+
+    def _asked(self, step: Step) -> dict[int, int]:
+        """Channel -> how far its work has to be before a step, as the kernel asks for it."""
+        needs: dict[int, int] = {}
+        for key in step.after:
+            for channel, count in self._finished.get(key, {}).items():
+                needs[channel] = max(count, needs.get(channel, 0))
+        return needs
+
+    def _finish(self, key: int, before: dict[int, int]) -> None:
+        """Remember which work a step has added to channels since they were as far as `before`."""
+        done = self._finished.setdefault(key, {})
+        done.update(
+            (channel, count)
+            for channel, count in self._builder.emitter.progress().items()
+            if count > before.get(channel, 0)
+        )
 
     def _issued(self) -> dict[int, int]:
         """Channel -> instructions given to each engine so far."""

@@ -25,7 +25,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import carrier, name_of
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Storage, Tensor
-from npuviz.targets.neuroncore.nki.reordering import reordered
+from npuviz.targets.neuroncore.nki.reordering import as_asked, reordered
 from npuviz.targets.neuroncore.nki.repeated_rows import rows_in_psum
 from npuviz.targets.neuroncore.nki.spilling import Spilling
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -42,7 +42,7 @@ class Placing:
     ) -> None:
         self._recording = recording
         self._spec = spec
-        self._steps = without_overwritten_zeros(with_copies(recording))
+        self._steps = as_asked(recording, without_overwritten_zeros(with_copies(recording)))
         if recording.version == 1 and spec.kernel_buffers:
             self._steps = _as_compiled(recording, self._steps, spec)
         elif spec.kernel_buffers and spec.kernel_reorder:
@@ -62,6 +62,7 @@ class Placing:
         self._spilling = Spilling(self._builder, self._uses, self._make_room)
         self._buffers = Buffers(Limits.of(spec), bool(spec.kernel_turns_wait))
         self._storages = {each.id: each for each in recording.storages}
+        self._finished: dict[int, dict[int, int]] = {}
         self._now = 0
         self._needed: set[int] = set()
         self._outputs = outputs

@@ -35,6 +35,7 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Engine
 from npuviz.targets.neuroncore.nki.buffers import INDEPENDENT, Limits, num_places, sequential_turn
 from npuviz.targets.neuroncore.nki.engine_choice import engine_for
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Site, Storage
@@ -78,6 +79,33 @@ def reordered(recording: Recording, steps: Sequence[Step], spec: NeuronSpec, cap
             for step in group:
                 memory.issue(step)
                 found.append(step)
+    return found
+
+
+def as_asked(recording: Recording, steps: list[Step]) -> list[Step]:
+    """The steps in the kernel's order, but each after those that the kernel asks it to wait for. Raises
+    KernelError if that contradicts what its data needs.
+    """
+    seen: set[int] = set()
+    last = {step.key: number for number, step in enumerate(steps) if step.key}
+    for number, step in enumerate(steps):
+        seen.update(key for key in step.after if last.get(key, -1) >= number)
+    if not seen:
+        return steps
+    after, missing = _dependences(steps)
+    ready = [number for number, count in enumerate(missing) if not count]
+    found: list[Step] = []
+    while ready:
+        number = heappop(ready)
+        found.append(steps[number])
+        for later in after[number]:
+            missing[later] -= 1
+            if not missing[later]:
+                heappush(ready, later)
+    if len(found) < len(steps):
+        stuck = next(step for number, step in enumerate(steps) if missing[number] and step.after)
+        text = "depends_on or with_schedule lets it wait for an instruction that waits for it"
+        raise KernelError(f"{stuck.op}: {text}").at(recording.where(stuck.place))
     return found
 
 
@@ -318,6 +346,10 @@ def _dependences(steps: Sequence[Step]) -> tuple[list[list[int]], list[int]]:
     missing = [0] * len(steps)
     writer: dict[object, int] = {}
     readers: dict[object, list[int]] = defaultdict(list)
+    keys: dict[int, list[int]] = defaultdict(list)
+    for number, step in enumerate(steps):
+        if step.key:
+            keys[step.key].append(number)
     for number, step in enumerate(steps):
         reads, writes = _touched(step)
         before: set[int] = set()
@@ -330,6 +362,7 @@ def _dependences(steps: Sequence[Step]) -> tuple[list[list[int]], list[int]]:
                 before.add(writer[each])
             before.update(readers.pop(each, ()))
             writer[each] = number
+        before.update(*(keys.get(key, ()) for key in step.after))
         before.discard(number)
         missing[number] = len(before)
         for each in before:

@@ -82,6 +82,8 @@ class Emitter:
     core, node, tile  owners of the next instructions
     longest, most_transfers  most instructions of the program, with triggers, and most transfers; more
     raise CannotLower
+    after             channel -> how far its work has to be before the next instructions, beside what their
+    operands need
     works             accesses of each instruction of `order`, None for none
     is_skipped        whether the last call was left out
     watch             called regularly while instructions are emitted; may raise Cancelled
@@ -113,6 +115,7 @@ class Emitter:
         self.tracker = Tracker(self.first_queue, self.first_queue + len(queue_sets))
         self.relay: Relay | None = None
         self._relayed: dict[int, tuple[int, int]] = {}
+        self.after: dict[int, int] = {}
         self.core = 0
         self.node = -1
         self.tile = -1
@@ -170,6 +173,8 @@ class Emitter:
             return -1
         tracker = self.tracker
         needs = tracker.needs_of(channel, reads, writes, channel, accumulates)
+        if self.after:
+            self._add_asked(channel, needs)
         if needs:
             self._wait(channel, needs)
         position = tracker.issue(channel)
@@ -225,6 +230,8 @@ class Emitter:
             return -1
         own, channel = self.queue_channel(queue), self.first_trigger + queue
         needs = self.tracker.needs_of(channel, reads, writes, own)
+        if self.after:
+            self._add_asked(channel, needs)
         if needs:
             self._wait(channel, needs)
         position = self._trigger(queue, descriptors, trigger, flags, imm, index_view)
@@ -262,6 +269,18 @@ class Emitter:
         head = HEAD.pack(opcode, owner.owner, flags, 0, 0, 0, imm, number)
         self._append(channel, head, packed, number)
         return position
+
+    def progress(self) -> dict[int, int]:
+        """Return how much work each engine and queue set has, by channel."""
+        channels = (*range(self.host), *range(self.first_queue, self.tracker.num_channels))
+        return {channel: length for channel in channels if (length := self.tracker.length(channel))}
+
+    def _add_asked(self, channel: int, needs: dict[int, int]) -> None:
+        """Add to the needs of a channel's next instruction what `after` asks for and is not certain yet."""
+        known = self.tracker.known[channel]
+        for other, count in self.after.items():
+            if other != channel and count > known[other]:
+                needs[other] = max(count, needs.get(other, 0))
 
     def host_call(self, node: int, moved_bytes: int, reads: list[Access], writes: list[Access]) -> None:
         """Append a HOST_CALL of a graph node."""

@@ -23,6 +23,7 @@ from npuviz.targets.neuroncore.nki.calls.isa_newest import exponential as expone
 from npuviz.targets.neuroncore.nki.calls.isa_newest import nc_matmul_mx as nc_matmul_mx
 from npuviz.targets.neuroncore.nki.calls.isa_newest import quantize_mx as quantize_mx
 from npuviz.targets.neuroncore.nki.calls.isa_newest import rand2 as rand2
+from npuviz.targets.neuroncore.nki.calls.ordering import NkiInstruction as NkiInstruction
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
@@ -443,10 +444,3 @@ def topk(val_dst: Any, idx_dst: Any, src: Any, n: Any, name: Any = None) -> None
 def tensor_copy_dynamic_src(dst: Any, src: Any, engine: Any = 0, name: Any = None) -> None:
     """As tensor_copy: where src begins is known."""
     move.tensor_copy(dst, src, engine)
-
-
-class NkiInstruction:
-    """An instruction of the kernel, as `depends_on` takes it."""
-
-    def depends_on(self, *producers: object) -> None:
-        """Engines keep the kernel's order, so that it comes after them anyway."""

@@ -52,6 +52,7 @@ class Recording:
     is_placed  whether the kernel has said where a tile lies: then nothing may need a hidden one
     is_as_written  whether nothing is taken out of its loops
     random_state  seed of the random numbers, and how many tiles were drawn since
+    named    instance and name= of instructions -> the steps of each
     observer  reads a tensor while the kernel is recorded, None where that is not possible
     """
 
@@ -68,6 +69,7 @@ class Recording:
     prints: list[str] = field(default_factory=list[str])
     notes: dict[str, None] = field(default_factory=dict[str, None])
     random_state: tuple[int, int] = (0, 0)
+    named: "dict[tuple[tuple[int, ...], str], list[tuple[Step, ...]]]" = field(default_factory=dict[Any, Any])
     observer: "Callable[[Recording, Tensor], np.ndarray] | None" = None
 
     def __post_init__(self) -> None:
@@ -84,8 +86,6 @@ class Recording:
         self._scopes: dict[int, Scope] = {}
         self._site_tiles: dict[object, tuple[int, int]] = {}
         self.conditions = Conditions()
-
-    # --- places --------------------------------------------------------------------------------
 
     def place(self) -> int:
         """Index of the line of the user's text that is running."""

@@ -26,6 +26,8 @@ class Step:
     is_fixed  whether it stays where it is in the kernel's order
     moment   index in `Recording.moments`
     box      the part that a mask leaves of all operands, None without one
+    key      what steps that wait for it call it, 0 if the kernel asks none to
+    after    keys of steps that the kernel asks it to wait for, beside those whose data it needs
     """
 
     op: str
@@ -37,6 +39,8 @@ class Step:
     more: tuple[Tensor, ...] = ()
     moment: int = -1
     is_fixed: bool = False
+    key: int = 0
+    after: tuple[int, ...] = ()
 
 
 def storages_of(step: Step) -> list[Storage]:

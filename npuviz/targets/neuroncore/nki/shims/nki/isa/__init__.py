@@ -1,9 +1,11 @@
 """Stand-in for nki.isa."""
 
 from npuviz.targets.neuroncore.nki.calls.isa_second import *  # noqa: F403
+from npuviz.targets.neuroncore.nki.calls.ordering import return_instructions as _return_instructions
 from npuviz.targets.neuroncore.nki.record.errors import Undocumented as _Undocumented
 from npuviz.targets.neuroncore.nki.record.guarding import guard as _guard
 
+_return_instructions(globals())
 _guard(globals(), "nisa")
 
 
