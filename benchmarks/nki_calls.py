@@ -409,7 +409,7 @@ CALLS: dict[tuple[int, str], str] = {
     (2, "static_range"): "for i in nl.static_range(2):;     nisa.memset(dst=d, value=1.0)",
     (2, "dynamic_range"): "for i in nl.dynamic_range(2):;     nisa.memset(dst=d, value=1.0)",
     (2, "fori_loop"): "nl.fori_loop(0, 2, lambda i: nisa.memset(dst=d, value=1.0))",
-    (2, "while_loop"): "r = nisa.register_alloc(0); nl.while_loop(r, lambda: r)",
+    (2, "while_loop"): "r = nisa.register_alloc(0); nl.while_loop(r, lambda r: r)",
     (2, "ndarray"): "d = nl.ndarray((128, 8), dtype=nl.float32, buffer=nl.sbuf, address=(0, 4096))",
     (2, "load"): "d = nl.load(x)",
     (2, "store"): "nl.store(out, a)",

@@ -70,8 +70,7 @@ def scan(a, b, initial, steps, out):
 
 @nb.njit(cache=True, nogil=True)
 def match_and_replace(values, wanted, fill, indices):
-    """Replace in every row the first occurrence not yet replaced of each wanted value.
-
+    """Replace in every row the first occurrence not yet replaced of each wanted value, the last one first.
 
     values   (rows, n) float32, changed in place
     wanted   (rows, 8)
@@ -81,7 +80,7 @@ def match_and_replace(values, wanted, fill, indices):
     taken = np.zeros(count, np.bool_)
     for row in range(rows):
         taken[:] = False
-        for k in range(wanted.shape[1]):
+        for k in range(wanted.shape[1] - 1, -1, -1):
             indices[row, k] = np.uint32(0xFFFFFFFF)
             for i in range(count):
                 if not taken[i] and values[row, i] == wanted[row, k]:
@@ -95,12 +94,20 @@ def match_and_replace(values, wanted, fill, indices):
 
 @nb.njit(cache=True, nogil=True)
 def find_first(values, wanted, indices):
-    """Write into `indices` where each wanted value occurs first in its row, 0xFFFFFFFF for nowhere."""
+    """Write into `indices` where each wanted value occurs first in its row, 0xFFFFFFFF for nowhere.
+
+    A value that is wanted again takes its next occurrence.
+    """
     rows, count = values.shape
     for row in range(rows):
         for k in range(wanted.shape[1]):
             indices[row, k] = np.uint32(0xFFFFFFFF)
+            again = 0
+            for before in range(k):
+                again += wanted[row, before] == wanted[row, k]
             for i in range(count):
                 if values[row, i] == wanted[row, k]:
-                    indices[row, k] = np.uint32(i)
-                    break
+                    if again == 0:
+                        indices[row, k] = np.uint32(i)
+                        break
+                    again -= 1

@@ -309,6 +309,7 @@ class Lowering(Placing):
             values["op0"],
             values["op1"],
             self._optional(column, values["initial"]),
+            reverse=values["reverse"],
         )
 
     def _tensor_reduce(self, step: Step) -> None:

@@ -291,7 +291,10 @@ def max8(build: Build) -> Plan:
 
 
 def find_index8(build: Build) -> Plan:
-    """Plan DST [P,8] = first index of each of SRC1 [P,8] in SRC0; all ones if absent (assumed)."""
+    """Plan DST [P,8] = first index of each of SRC1 [P,8] in SRC0; all ones if absent.
+
+    # Ref: SDK nki/api/nki/isa: a value that is twice in SRC1 has its first two indices, rising.
+    """
     source, wanted, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     if wanted.count != _EIGHT or target.count != _EIGHT:
         raise ValueFault("FIND_INDEX8 looks for 8 values and gives 8 indices")
@@ -313,6 +316,7 @@ def match_replace8(build: Build) -> Plan:
     """Plan DST = SRC0 with the first occurrence of each of SRC1 [P,8] replaced by imm0.
 
     A value that is twice in SRC1 replaces two occurrences. RES [P,8], if present, gets their indices.
+    # Ref: SDK nki/api/nki/isa: the last value of SRC1 is looked for first, so that these are falling.
     """
     source, wanted, target = build.source(SRC0), build.source(SRC1), build.target(DST)
     a, out = build.arrange(source, target)

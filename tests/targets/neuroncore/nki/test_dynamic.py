@@ -346,3 +346,94 @@ def kernel(a):
     a = random(2, 3, 16, 8)
     got = ran(tmp_path, text, {"a": a}, grid="2x3")
     np.testing.assert_allclose(got, np.broadcast_to(a.sum(wanted, keepdims=True), a.shape), rtol=1e-5)
+
+
+def test_bodies_of_loops_get_a_register(tmp_path) -> None:
+    text = f"""{SECOND}
+@nki.jit
+def kernel(x, n):
+    out = nl.ndarray((1, 8), dtype=nl.int32, buffer=nl.shared_hbm)
+    seen = nl.ndarray((1, 8), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.memset(dst=seen, value=-1)
+    count = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=count, src=n)
+    register = nisa.register_alloc()
+    nisa.register_load(register, count)
+
+    def turn(i):
+        nisa.register_store(seen[:, 4 + i], i)
+        nisa.register_load(i, count)
+
+    def again(r):
+        nisa.register_store(seen[:, r], r)
+        nisa.tensor_scalar(dst=count, data=count, op0=nl.subtract, operand0=1)
+        nisa.register_load(r, count)
+        return r
+
+    nl.fori_loop(0, 3, turn)
+    nl.while_loop(register, again)
+    nisa.dma_copy(dst=out, src=seen)
+    return out
+"""
+    found = ran(tmp_path, text, {"x": random(1, 1), "n": np.array([[3]], np.int32)})
+    assert found.tolist() == [[-1, 1, 2, 3, 0, 1, 2, -1]]
+
+
+def test_a_while_loop_whose_body_returns_nothing_is_refused(tmp_path) -> None:
+    text = f"""{SECOND}
+@nki.jit
+def kernel(x):
+    nl.while_loop(nisa.register_alloc(1), lambda r: None)
+    return x
+"""
+    with pytest.raises(KernelError, match=r"kernel.py:\d+: nl.while_loop: body_fun returned nothing"):
+        loaded(tmp_path, text, {"x": random(4, 4)})
+
+
+@pytest.mark.parametrize("swaps", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("ops", [("multiply", "subtract"), ("subtract", "multiply"), ("divide", "add")])
+def test_a_scan_swaps_the_operands_of_its_operators(tmp_path, swaps, ops) -> None:
+    text = f"""{SECOND}
+@nki.jit
+def kernel(x, y):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    a, b = nl.load(x), nl.load(y)
+    nisa.tensor_tensor_scan(dst=a, data0=a, data1=b, initial=0.5, op0=nl.{ops[0]}, op1=nl.{ops[1]},
+                            reverse0={swaps[0]}, reverse1={swaps[1]})
+    nl.store(out, a)
+    return out
+"""
+    x, y = 1.5 + abs(random(16, 6)), random(16, 6, seed=1)
+    f, g = (getattr(np, name) for name in ops)
+    last, wanted = np.full(16, 0.5, np.float32), np.empty_like(x)
+    for i in range(x.shape[1]):
+        inner = f(last, x[:, i]) if swaps[0] else f(x[:, i], last)
+        last = wanted[:, i] = g(y[:, i], inner) if swaps[1] else g(inner, y[:, i])
+    assert np.allclose(ran(tmp_path, text, {"x": x, "y": y}), wanted, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["uint32", "uint16"])
+def test_a_value_that_is_looked_for_twice_has_two_places(tmp_path, kind) -> None:
+    text = f"""{SECOND}
+@nki.jit
+def kernel(x, wanted):
+    tile, eight = nl.load(x), nl.load(wanted)
+    rows = x.shape[0]
+    outs = []
+    first = nl.ndarray((rows, 8), dtype=nl.{kind}, buffer=nl.sbuf)
+    nisa.nc_find_index8(dst=first, data=tile, vals=eight)
+    places = nl.ndarray((rows, 8), dtype=nl.{kind}, buffer=nl.sbuf)
+    nisa.nc_match_replace8(dst=tile, data=tile, vals=eight, imm=-1.0, dst_idx=places)
+    for each in (first, places, tile):
+        outs.append(nl.ndarray(each.shape, dtype=each.dtype, buffer=nl.shared_hbm))
+        nl.store(outs[-1], each)
+    return tuple(outs)
+"""
+    # The first row is the documented example of nc_match_replace8; the second has values that are not there.
+    x = np.array([[1, 2, 3, 4, 8, 8, 8, 8, 8, 8, 8], [1, 2, 3, 4, 8, 5, 8, 0, 0, 6, 7]], np.float32)
+    wanted = np.array([[3, 8, 8, 8, 8, 8, 8, 8], [8, 8, 8, 1, 9, 0, 4, 0]], np.float32)
+    first, places, tile = outputs_of(*loaded(tmp_path, text, {"x": x, "wanted": wanted}))
+    none = np.iinfo(kind).max
+    assert first.tolist() == [[2, 4, 5, 6, 7, 8, 9, 10], [4, 6, none, 0, none, 7, 3, 8]]
+    assert places.tolist() == [[2, 10, 9, 8, 7, 6, 5, 4], [none, 6, 4, 0, none, 8, 3, 7]]
+    assert tile.tolist() == [[1, 2, -1, 4, *[-1] * 7], [-1, 2, 3, -1, -1, 5, -1, -1, -1, 6, 7]]

@@ -185,14 +185,23 @@ class Instructions:
         self._engines.run(Opcode.TENSOR_REDUCE, (dst, arranged), op0=op, cmd=cmd, flags=flags)
 
     def scan(
-        self, dst: View, a: View, b: View, op0: Alu, op1: Alu, initial: Operand = 0.0, integer: bool = False
+        self,
+        dst: View,
+        a: View,
+        b: View,
+        op0: Alu,
+        op1: Alu,
+        initial: Operand = 0.0,
+        integer: bool = False,
+        reverse: tuple[bool, bool] = (False, False),
     ) -> None:
-        """Emit r[i] = (a[i] op0 r[i-1]) op1 b[i] along each partition; r[-1] = initial."""
+        """Emit r[i] = (a[i] op0 r[i-1]) op1 b[i] along each partition; r[-1] = initial. `reverse` swaps the
+        operands of op0 and of op1.
+        """
         views = (dst, a, b, _view(initial))
         imm = immediates((_number(initial), 0, 0), integer)
-        self._engines.run(
-            Opcode.TENSOR_TENSOR_SCAN, views, op0=op0, op1=op1, imm=imm, flags=Flag.INTEGER * integer
-        )
+        flags = Flag.INTEGER * integer | Flag.REVERSE0 * reverse[0] | Flag.REVERSE1 * reverse[1]
+        self._engines.run(Opcode.TENSOR_TENSOR_SCAN, views, op0=op0, op1=op1, imm=imm, flags=flags)
 
     def copy_predicated(self, dst: View, src: View, predicate: View) -> None:
         """Emit dst = src where predicate is not 0, else unchanged."""

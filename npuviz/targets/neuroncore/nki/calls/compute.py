@@ -336,15 +336,13 @@ def tensor_tensor_scan(
     mask: object = None,
     dtype: object = None,
 ) -> Tensor:
-    """r[i] = (data0[i] op0 r[i-1]) op1 data1[i]."""
+    """r[i] = (data0[i] op0 r[i-1]) op1 data1[i]; reversed operators have their operands swapped."""
     a, b = tile(data0, "tensor_tensor_scan data0"), tile(data1, "tensor_tensor_scan data1")
     same_partitions(a, b, "tensor_tensor_scan data0 and data1")
-    if reverse0 or reverse1:
-        raise KernelError("tensor_tensor_scan with reversed operands is not simulated yet")
     column, x = operand(initial, a, "tensor_tensor_scan initial")
     return run(
         "scan", dst, a.shape, dtype or result_dtype(None, a, b), (a, b, column), mask,
-        op0=operator(op0), op1=operator(op1), initial=x,
+        op0=operator(op0), op1=operator(op1), initial=x, reverse=(bool(reverse0), bool(reverse1)),
     )  # fmt: skip
 
 

@@ -94,6 +94,30 @@ def _source_of(value: object) -> object:
     return value.recording.observed(value) if isinstance(value, Tensor) else None
 
 
+class TurnRegister(VirtualRegister):
+    """The register of a loop's turn, which kernels calculate with as with an integer."""
+
+    def __add__(self, other: object) -> int:
+        return self.value + whole(other)
+
+    def __sub__(self, other: object) -> int:
+        return self.value - whole(other)
+
+    def __rsub__(self, other: object) -> int:
+        return whole(other) - self.value
+
+    def __mul__(self, other: object) -> int:
+        return self.value * whole(other)
+
+    def __floordiv__(self, other: object) -> int:
+        return self.value // whole(other)
+
+    def __mod__(self, other: object) -> int:
+        return self.value % whole(other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
 def _known(value: object) -> int:
     """An integer, also one of a register or of a tensor with one element. Raises KernelError."""
     return whole(int(value) if isinstance(value, bool | np.bool_) else value)
@@ -110,20 +134,29 @@ def dynamic_range(*bounds: object) -> Iterator[int]:
     yield from map(int, turns(range(*steps)))
 
 
-def fori_loop(lower: object, upper: object, body_fun: Callable[[int], object], step: int = 1) -> None:
-    """body_fun(i) for i from lower to below upper."""
+def fori_loop(
+    lower: object, upper: object, body_fun: Callable[[VirtualRegister], object], step: int = 1
+) -> None:
+    """body_fun(i) for i from lower to below upper; i is a register of its own in each turn."""
     for index in dynamic_range(lower, upper, step):
-        body_fun(index)
+        body_fun(TurnRegister(index))
 
 
-def while_loop(init: object, body_fun: Callable[[], object]) -> None:
-    """body_fun() for as long as the condition, first `init` and then what it returns, is not 0."""
+def while_loop(init: object, body_fun: Callable[[VirtualRegister], object]) -> None:
+    """body_fun(r) for as long as r, first `init` and then what it returned last, is not 0; r is a register
+    with that value.
+
+    # Ref: aws-neuron-sdk 81ce03ae, nki/api/nki/language/__init__.py, while_loop
+    """
     current().note(_UNROLLED)
     condition, loop = init, object()
     while value := _known(condition):
-        if current().conditions.is_same(loop, value, _source_of(condition)):
+        source = _source_of(condition)
+        if current().conditions.is_same(loop, value, source):
             raise endless_condition(value)
-        condition = body_fun()
+        condition = body_fun(TurnRegister(value, source))
+        if condition is None:
+            raise KernelError("nl.while_loop: body_fun returned nothing, it returns the next condition")
 
 
 def register_alloc(x: object = None) -> VirtualRegister:

@@ -14,6 +14,9 @@ class LoopSum:
         self._is_first = is_first
         self.shape, self.dtype = value.shape, value.dtype
 
+    def __repr__(self) -> str:
+        return "the result of nl.loop_reduce, which a part of a tile takes over (total[...] = ...)"
+
     def store(self, target: Tensor) -> None:
         """`t[...] = nl.loop_reduce(...)`."""
         if self._is_first:
