@@ -16,6 +16,7 @@ from npuviz.sim.target import Target
 from npuviz.trace.reader import TraceReader
 from npuviz.workbench.choosing import choose_target, targets
 from npuviz.workbench.headless.host_operators import host_lines, host_operators
+from npuviz.workbench.headless.summary_text import SEVERITIES
 from npuviz.workbench.opening import OpenOptions, is_bundle
 from npuviz.workbench.trust import scripts_to_run
 
@@ -153,6 +154,7 @@ def info_text(found: dict[str, Any]) -> str:
         lines.append(f"  operators     {count}  ({kinds})" if count else "  operators     none")
     lines += host_lines(found.get("on_host", []))
     notes = [note for note in found.get("notes", []) if note.get("reason") is None]
+    notes.sort(key=lambda note: SEVERITIES.index(note["severity"]))
     lines += [f"  {note['severity']}: {note['text']}" for note in notes[:MAX_NOTES]]
     if len(notes) > MAX_NOTES:
         lines.append(f"  ... and {len(notes) - MAX_NOTES} more notes (--json lists all)")

@@ -10,6 +10,7 @@ from npuviz.workbench.headless.exit_codes import EXIT_MISBEHAVED
 from npuviz.workbench.headless.host_operators import host_lines
 
 MAX_ROWS = 12
+SEVERITIES = ("error", "warning", "info")
 _NAMED = 3
 
 
@@ -66,7 +67,7 @@ def summary_text(summary: dict[str, Any]) -> str:
         lines.append(f"  failed    the simulated chip misbehaved: {summary['exit']['reason']} (exit code 3)")
     lines += host_lines(summary.get("on_host", []), summary["cycles"])
     notes = [note for note in summary["notes"] if note.get("reason") is None]
-    notes.sort(key=lambda note: note["severity"] != "error")
+    notes.sort(key=lambda note: SEVERITIES.index(note["severity"]))
     lines += [f"  {note['severity']}: {note['text']}" for note in notes[:MAX_ROWS]]
     more = len(notes) - MAX_ROWS
     if more > 0:

@@ -185,3 +185,12 @@ def test_text_summary_names_the_essentials(tmp_path: Path) -> None:
     assert "767" in text
     assert "Core[0].ALU" in text
     assert "passed, 7 tensors compared" in text
+
+
+def test_warnings_are_shown_before_what_is_assumed(tmp_path: Path) -> None:
+    summary = run_model(toy_file(tmp_path), RunOptions()).summary
+    infos = [{"severity": "info", "kind": "assumed", "text": f"figure {number}"} for number in range(30)]
+    warning = {"severity": "warning", "kind": "named", "text": "err_of_the_kernel: twice"}
+    text = summary_text({**summary, "notes": [*infos, warning]})
+    assert "warning: err_of_the_kernel: twice" in text
+    assert "and 19 more notes" in text
