@@ -115,7 +115,8 @@ class Kernel:
         if is_recording():
             if self.grid:
                 raise KernelError(
-                    f"the kernel {self.function.__name__} on a grid {list(self.grid)} inside another kernel",
+                    f"the kernel {self.function.__name__} on a grid {list(self.grid)} "
+                    "inside another kernel: call it without a grid",
                     "err_nested_kernel_with_spmd_grid",
                 )
             return self.function(*args, **kwargs)

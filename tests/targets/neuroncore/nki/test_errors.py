@@ -25,6 +25,7 @@ TABLE = [
     ("bias_tensor_must_be_specified_in_allocation", f"{_PLACED}; nisa.activation(nl.exp, t)"),
     ("cannot_assign_to_index", f"i = {_I}; i[0] = 3"),
     ("control_flow_condition_depending_on_arange", f"0 if {_I} < 4 else 1"),
+    ("ambiguous_tensor_truth_value", "if nl.load(a): pass"),
     ("dynamic_control_flow_not_supported", "list(nl.load(a))"),
     ("size_of_dimension_exceed_arch_limit", "nisa.nc_matmul(nl.load(a), nl.zeros((128, 1024), a.dtype))"),
     ("failed_to_infer_tile_from_local_tensor", "nl.exp(nl.ndarray((4, nl.par_dim(128), 64), dtype=a.dtype))"),
@@ -73,6 +74,11 @@ def test_the_error_is_named_with_its_line(tmp_path, name, line) -> None:
             "while_loop_requires_unconditional_entry",
             11,
             "@nki.jit\ndef kernel(a):\n    c = nl.load(a)\n    while c:\n        pass\n",
+        ),
+        (
+            "dynamic_control_flow_not_supported",
+            10,
+            "@nki.jit\ndef kernel(a):\n    if nl.load(a[0:1, 0:1]):\n        pass\n",
         ),
         (
             "local_variable_used_out_of_scope",

@@ -203,8 +203,8 @@ def test_searches_with_equal_values() -> None:
     maker.run(Opcode.FIND_INDEX8, dst=nowhere, src0=a, src1=absent)
     engine = maker.finish()
     assert values_at(engine, top).tolist() == [[5, 4, 3, 3, 3, 2, 1, 1]]
-    assert values_at(engine, where).tolist() == [[8, 9, 0, 0, 0, 3, 1, 1]]
-    assert values_at(engine, places).tolist() == [[8, 9, 0, 2, 4, 3, 1, 6]]
+    assert values_at(engine, where).tolist() == [[8, 9, 0, 2, 4, 3, 1, 6]]
+    assert values_at(engine, places).tolist() == [[8, 9, 4, 2, 0, 3, 6, 1]]
     assert values_at(engine, rest).tolist() == [[-9, -9, -9, -9, -9, 0, -9, 1, -9, -9]]
     assert values_at(engine, nowhere).tolist() == [[0xFFFFFFFF] * 8]
 

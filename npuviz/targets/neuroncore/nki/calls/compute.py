@@ -89,7 +89,8 @@ def _product_shape(stationary: Tensor, moving: Tensor, double_row: bool) -> tupl
     ):
         if size > limit:
             raise KernelError(
-                f"nc_matmul: the {what} tile has {size} elements a partition, at most {limit}",
+                f"nc_matmul: the {what} tile has {size} elements a partition"
+                f", at most {limit}: multiply parts of it",
                 "err_size_of_dimension_exceed_arch_limit",
             )
     return rows, columns

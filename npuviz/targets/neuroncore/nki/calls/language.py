@@ -297,7 +297,10 @@ def _made(shape: Sequence[int], dtype: Any, buffer: Any, name: str, value: Any, 
     space = _space(buffer)
     recording = current()
     if space == HBM and value is not None:
-        raise KernelError("zeros, ones or full in HBM", "err_hbm_tensor_with_init_value_not_supported")
+        raise KernelError(
+            "zeros, ones or full in HBM: make it by nl.ndarray and store to it",
+            "err_hbm_tensor_with_init_value_not_supported",
+        )
     if space != HBM and value is not None and getattr(buffer, "is_placed", False):
         raise KernelError(
             f"zeros, ones or full of {list(shape)} at a place in {space} of its own: use nl.ndarray",

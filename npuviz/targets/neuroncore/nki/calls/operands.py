@@ -76,7 +76,9 @@ def same_partitions(a: Tensor, b: Tensor, what: str) -> None:
     """Raise KernelError unless both have as many partitions."""
     if a.shape[0] != b.shape[0]:
         raise KernelError(
-            f"{what}: partition dimensions {a.shape[0]} and {b.shape[0]} differ", "err_num_partition_mismatch"
+            f"{what}: partition dimensions {a.shape[0]} and {b.shape[0]} differ: "
+            "take as many rows of both, or broadcast_to",
+            "err_num_partition_mismatch",
         )
 
 

@@ -1,5 +1,7 @@
 """What is wrong with a kernel, by the names of NKI's own messages."""
 
+import ast
+
 from npuviz.base.errors import TargetError
 
 UNDOCUMENTED = "is not in the public documentation of NKI, npuviz does not know what it does"
@@ -37,3 +39,21 @@ class OutOfBounds(IndexError):
 
 class KernelTimeout(BaseException):
     """Raised inside a kernel's Python when it runs for too long or the user cancels."""
+
+
+def without_value(what: str, statement: ast.stmt | None, is_single: bool) -> KernelError:
+    """The error of a tensor whose value decides how Python goes on; is_single  it has one element."""
+    found = f"{what} has no value while the kernel is traced"
+    if isinstance(statement, ast.While):
+        return KernelError(
+            f"{found}; a loop begins without a condition: cond = nt.scalar(True)",
+            "err_while_loop_requires_unconditional_entry",
+        )
+    if is_single and isinstance(statement, ast.If):
+        return KernelError(
+            f"{found}; compute both ways and choose by nl.where", "err_dynamic_control_flow_not_supported"
+        )
+    return KernelError(
+        f"{found}; for its elements write &, | and ~, for an optional argument `is not None`",
+        "err_ambiguous_tensor_truth_value",
+    )

@@ -33,7 +33,8 @@ def shaped(value: Tensor, shape: tuple[int, ...]) -> Tensor:
         return made
     if value.size > prod(shape):
         raise KernelError(
-            f"{value!r} where {list(shape)} is written: several values for an element",
+            f"{value!r} where {list(shape)} is written: several values for an element; "
+            "write to as many elements, or reduce it",
             "err_store_dst_shape_smaller_than_other_shape",
         )
     return value.free_broadcast(shape)

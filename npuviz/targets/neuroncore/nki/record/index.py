@@ -89,11 +89,14 @@ class Index:
         return Index((*shape, *sizes), self.const, (*made, *steps))
 
     def __setitem__(self, key: object, value: object) -> None:
-        raise KernelError("index tensors are not assigned to", "err_cannot_assign_to_index")
+        raise KernelError(
+            "index tensors are not assigned to: add to them, as in i + 3", "err_cannot_assign_to_index"
+        )
 
     def __bool__(self) -> bool:
         raise KernelError(
-            "a condition cannot depend on nl.arange", "err_control_flow_condition_depending_on_arange"
+            "a condition cannot depend on nl.arange: use mask=, or nl.where",
+            "err_control_flow_condition_depending_on_arange",
         )
 
     def expand_dims(self, axis: int) -> "Index":
@@ -250,7 +253,8 @@ class Mask:
 
     def __bool__(self) -> bool:
         raise KernelError(
-            "a condition cannot depend on nl.arange", "err_control_flow_condition_depending_on_arange"
+            "a condition cannot depend on nl.arange: use mask=, or nl.where",
+            "err_control_flow_condition_depending_on_arange",
         )
 
     def boxes(self, shape: tuple[int, ...]) -> "Box | Boxes":

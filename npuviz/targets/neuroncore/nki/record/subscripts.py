@@ -121,7 +121,7 @@ def _by_slices(tensor: Tensor, items: list[Any]) -> Tensor:
 def _by_index(tensor: Tensor, items: list[Any]) -> Tensor:
     if any(isinstance(item, slice) for item in items):
         raise KernelError(
-            f"{tensor!r}: slices and index tensors in one subscript",
+            f"{tensor!r}: slices and index tensors in one subscript: write a slice as nl.arange(n)[None, :]",
             "err_unsupported_mixing_basic_advanced_tensor_indexing",
         )
     if len(items) != tensor.ndim:

@@ -59,7 +59,7 @@ def annotated(value: Any, annotation: Any) -> Any:
     wanted = getattr(annotation, "shape", None)
     if wanted is not None and isinstance(value, Tensor) and tuple(value.shape) != wanted:
         raise KernelError(
-            f"{value!r} does not have the shape of its annotation, {list(wanted)}",
+            f"{value!r} does not have the shape of its annotation, {list(wanted)}: change one of them",
             "err_annotation_shape_mismatch",
         )
     return value

@@ -1,6 +1,5 @@
 """Tensors of a kernel while it is recorded: memory that is not placed yet, and views of it."""
 
-import ast
 from collections.abc import Sequence
 from math import prod
 from typing import Any, NoReturn, Protocol
@@ -10,7 +9,7 @@ import numpy as np
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
-from npuviz.targets.neuroncore.nki.record.errors import KernelError, Undocumented
+from npuviz.targets.neuroncore.nki.record.errors import KernelError, Undocumented, without_value
 from npuviz.targets.neuroncore.nki.record.index import Box, Boxes, Index, Mask, whole
 from npuviz.targets.neuroncore.nki.record.variable_names import running_statement
 
@@ -206,11 +205,7 @@ class Tensor:
     def __bool__(self) -> bool:
         if not self.is_on_chip:
             return True  # kernels ask whether an optional argument is there
-        is_loop = isinstance(running_statement(), ast.While)
-        raise KernelError(
-            f"{self!r} has no value while the kernel is traced",
-            "err_while_loop_requires_unconditional_entry" if is_loop else "err_ambiguous_tensor_truth_value",
-        )
+        raise without_value(repr(self), running_statement(), self.size == 1)
 
     def __iter__(self) -> Any:
         raise KernelError(f"{self!r} cannot be iterated over", "err_dynamic_control_flow_not_supported")
@@ -484,7 +479,10 @@ def _all_or_nothing(mask: object, shape: tuple[int, ...]) -> Box | None:
         return None
     if mask is False:
         return tuple((0, 0) for _ in shape)
-    raise KernelError(f"mask={mask!r} is no comparison of indices", "err_unsupported_expression_in_mask")
+    raise KernelError(
+        f"mask={mask!r} is no comparison of indices: for values of tiles use nl.where or multiply by it",
+        "err_unsupported_expression_in_mask",
+    )
 
 
 def check_partitions(shape: Sequence[int], what: str) -> None:
