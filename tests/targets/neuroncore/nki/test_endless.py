@@ -19,7 +19,7 @@ def kernel(x):
     nisa.memset(dst=count, value=START)
     nisa.dma_copy(dst=tile, src=x)
     register = nisa.register_alloc(1)
-    def body():
+    def body(r=None):
         nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
         return END
     LOOP
