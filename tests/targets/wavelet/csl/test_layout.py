@@ -191,6 +191,8 @@ def test_wse3_local_ids_start_at_eight(tmp_path: Path) -> None:
 def test_missing_param_and_unknown_param(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="param n has no value; give it in @set_tile_code"):
         elaborate(tmp_path, {"pe.csl": "param n: u16; comptime { const x = n; }"})
+    with pytest.raises(SourceError, match=r"param w has no value.*=w:N \(cslc\), --set params.w=N"):
+        elaborate(tmp_path, {"layout.csl": "param w: u16; layout { @set_rectangle(w, 1); }", "pe.csl": ""})
     layout = 'layout { @set_rectangle(1, 1); @set_tile_code(0, 0, "pe.csl", .{ .typo = 1 }); }'
     found = elaborate(tmp_path, {"layout.csl": layout, "pe.csl": ""})
     assert any("has no param typo" in line for line in found.warnings)

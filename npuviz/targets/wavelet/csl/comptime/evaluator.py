@@ -299,9 +299,8 @@ class Comptime:
             if given is not None and not is_unused:
                 return given
             if node.value is None:
-                hint = (
-                    "give it in @set_tile_code or @import_module" if instance.pe else "give it with --params"
-                )
+                outside = f"give it with --params={node.name}:N (cslc), --set params.{node.name}=N (npuviz)"
+                hint = "give it in @set_tile_code or @import_module" if instance.pe else outside
                 raise CslError(node.at, f"param {node.name} has no value", hint)
         if node.value is None:
             if node.kind == "const" and node.linkage != "extern":
