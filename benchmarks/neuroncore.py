@@ -18,6 +18,7 @@ from npuviz.program.graph import Graph
 from npuviz.program.program import Program
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Machine
+from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.neuroncore.compiler.assembly import assemble
@@ -29,7 +30,6 @@ from npuviz.targets.neuroncore.machine.machine import NeuronMachine
 from npuviz.targets.neuroncore.spec import NeuronSpec, make_spec
 from npuviz.targets.neuroncore.target import TARGET
 from npuviz.trace.recorder import Recorder
-from npuviz.workbench.recording import ProgramResolver, schema_of
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 NEFF = Path(__file__).resolve().parents[2] / "shared" / "real" / "neff" / "matmul_small.neff"

@@ -14,12 +14,12 @@ from benchmarks.row import Row
 from npuviz.base.progress import NoProgress
 from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Machine
+from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.sim.stop import NO_STOPS, StopKind
 from npuviz.sim.target import LoadRequest
 from npuviz.targets.systolic.machine.machine import SystolicMachine
 from npuviz.targets.systolic.target import TARGET
 from npuviz.trace.recorder import Recorder
-from npuviz.workbench.recording import ProgramResolver, schema_of
 
 HOME = Path(__file__).parents[1] / "tests" / "data" / "onnxim"
 FOREVER = 1 << 40

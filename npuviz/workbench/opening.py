@@ -15,9 +15,9 @@ from npuviz.base.errors import FormatError, UsageError
 from npuviz.base.late_module import late_module
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.reading import reading
+from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.sim.target import LoadRequest, Target
 from npuviz.workbench.choosing import BUNDLE_MANIFEST, choose_target
-from npuviz.workbench.recording import ProgramResolver, schema_of
 
 if TYPE_CHECKING:
     from npuviz.debug.session import Session

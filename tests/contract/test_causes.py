@@ -8,6 +8,7 @@ import pytest
 
 from npuviz.debug.causes import has_causes, losses, recorded_why
 from npuviz.debug.session import Session
+from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
 from npuviz.trace.causes.graph import cause_graph, critical_path, graph_of, path_to, sources_of
 from npuviz.trace.causes.waits import UNKNOWN, standstill_at, standstills, unit_causes, why_standing
@@ -16,7 +17,6 @@ from npuviz.trace.reader import TraceReader
 from npuviz.trace.recorder import Recorder
 from npuviz.trace.unit_times import tracks_of_units, unit_times, wait_kinds
 from npuviz.workbench.causes.run import run_causes
-from npuviz.workbench.recording import ProgramResolver, schema_of
 from tests.contract.registry import CASES, SMALL_LOADS, Case
 
 UNRECORDED = {"toy": 1.0}

@@ -9,6 +9,7 @@ from npuviz.base.progress import NoProgress
 from npuviz.debug.session import Session
 from npuviz.export.tables import TableExporter
 from npuviz.sim.machine import Machine
+from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.trace.bundle.bundle import BundleWriter, open_bundle
 from npuviz.trace.bundle.query import query
 from npuviz.trace.reader import TraceReader
@@ -17,7 +18,7 @@ from npuviz.trace.unit_times import unit_times
 from npuviz.ui.timeline.index import TimelineIndex
 from npuviz.ui.timeline.measure import measure
 from npuviz.workbench.costs import costs
-from npuviz.workbench.recording import ProgramResolver, schema_of, under_way
+from npuviz.workbench.under_way import under_way
 from tests.contract.registry import CASES, Case
 from tests.contract.runs import run_straight
 from tests.toy.session import make_recorder

@@ -2,8 +2,8 @@
 
 from npuviz.debug.session import Session
 from npuviz.sim.machine import Machine
+from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.trace.recorder import Recorder
-from npuviz.workbench.recording import ProgramResolver, schema_of
 from tests.toy.program import ToySpec
 from tests.toy.target import make_machine
 

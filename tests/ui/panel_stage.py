@@ -5,6 +5,7 @@ from pathlib import Path
 import shiboken6
 
 from npuviz.debug.session import Session
+from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.trace.recorder import Recorder
 from npuviz.ui.bridge.hazard_watch import HazardWatch
 from npuviz.ui.bridge.session_model import SessionModel
@@ -12,7 +13,6 @@ from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.theme.theme import Theme
 from npuviz.workbench.commands import CommandRegistry
 from npuviz.workbench.opening import Opened, OpenOptions
-from npuviz.workbench.recording import ProgramResolver, schema_of
 from npuviz.workbench.selection import SelectionModel
 from npuviz.workbench.settings import Settings
 from tests.toy.program import ToySpec

@@ -27,7 +27,7 @@ from npuviz.ui.bridge.verbs import (
 from npuviz.ui.bridge.worker import Worker
 from npuviz.workbench.advice import Failure, failure_of
 from npuviz.workbench.jobs import JobEnd
-from npuviz.workbench.recording import under_way
+from npuviz.workbench.under_way import under_way
 
 if TYPE_CHECKING:
     from npuviz.debug.breakpoint import Breakpoint

@@ -15,8 +15,8 @@ from npuviz.ui.kit.parts import choice, column, filter_line, line, summary_line
 from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.workbench.costs import GROUPINGS, Costs, Grouping, costs
-from npuviz.workbench.recording import under_way
 from npuviz.workbench.selection import Selection
+from npuviz.workbench.under_way import under_way
 
 NO_TRACE = "What the run is spent on is listed here: operators, instructions, kinds of work, units."
 NOT_RUN = "Nothing has run yet. Run (F5) or step (F11), and see here what the cycles were spent on."

@@ -10,8 +10,8 @@ from npuviz.ui.floorplan.view import FloorplanData, FloorplanView
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import pop_up
 from npuviz.ui.kit.picture import add_save_actions
-from npuviz.workbench.recording import under_way
 from npuviz.workbench.selection import MemoryRange, Selection
+from npuviz.workbench.under_way import under_way
 
 EMPTY_TEXT = "The floorplan shows the machine and what each unit does. Open a model to see its machine."
 

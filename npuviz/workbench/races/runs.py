@@ -16,13 +16,13 @@ from npuviz.program.program import Program
 from npuviz.sim.access_order import READS, WRITES, AccessTable, HasAccessOrder
 from npuviz.sim.latencies import LATENCY_SEED, VariesLatencies, with_latency_seed
 from npuviz.sim.machine import Machine
+from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.sim.replay import versions as vs
 from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
 from npuviz.sim.target import Target
 from npuviz.trace.recorder import Recorder
 from npuviz.workbench.choosing import choose_target
 from npuviz.workbench.opening import OpenOptions
-from npuviz.workbench.recording import ProgramResolver, schema_of
 
 MOST_COMPARED = 48
 """Changed reads of a run whose values are compared, in the order of the run."""

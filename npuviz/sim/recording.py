@@ -1,16 +1,22 @@
-"""Connects a machine with the recorder of its trace: schema, resolver, and work that is not recorded yet."""
+"""Connects a machine with the recorder of its trace: schema, resolver, and a run from here to its end."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from npuviz.program.instruction import Listing
 from npuviz.program.program import Program
 from npuviz.sim.description import MachineDescription, Memory
+from npuviz.sim.events import EventBuffer
 from npuviz.sim.machine import Machine
-from npuviz.trace.reader import TraceReader
+from npuviz.sim.stop import NO_STOPS, StopKind, StopReason
+from npuviz.trace.bundle.bundle import BundleWriter
+from npuviz.trace.recorder import Recorder
 from npuviz.trace.schema import TraceSchema
-from npuviz.trace.unit_times import UnderWay
+
+_BUFFER_ROWS = 1 << 16
+_FOREVER = 1 << 62
 
 
 def schema_of(description: MachineDescription, program: Program) -> TraceSchema:
@@ -27,20 +33,6 @@ def schema_of(description: MachineDescription, program: Program) -> TraceSchema:
         title=program.title,
         target=description.target,
     )
-
-
-def under_way(machine: Machine | None, reader: TraceReader | None) -> list[UnderWay]:
-    """Return the work of a paused machine that is under way and not in the trace, cut off at the current
-    cycle."""
-    if machine is None or reader is None:
-        return []
-    found, now = machine.activities(), machine.cycle
-    is_known = reader.has_starts([each.track for each in found], [each.start for each in found])
-    return [
-        UnderWay(track, start, now if planned < 0 else min(planned, now), kind, node, instruction)
-        for (track, start, planned, kind, node, instruction), known in zip(found, is_known, strict=True)
-        if not known
-    ]
 
 
 class ProgramResolver:
@@ -62,3 +54,21 @@ class ProgramResolver:
     def bank_bytes(self, memory: int) -> int:
         """Return the size of one bank of a memory in bytes."""
         return self._bank_bytes[memory]
+
+
+def run_recorded(machine: Machine, bundle: Path) -> StopReason:
+    """Run a machine until it stops, and write the trace of that as a new bundle.
+
+    Raises ExportError if the bundle cannot be written, and what `Machine.advance` raises.
+    """
+    schema = schema_of(machine.description, machine.program)
+    resolver = ProgramResolver(machine.program.listing, machine.description.memories)
+    recorder = Recorder(schema, resolver, BundleWriter(bundle, schema), keeps_in_memory=False)
+    buffer = EventBuffer(max(_BUFFER_ROWS, machine.event_rows_per_cycle))
+    while True:
+        stop = machine.advance(_FOREVER, NO_STOPS, buffer)
+        recorder.drain(buffer)
+        recorder.mark(machine.cycle)
+        if stop.kind is not StopKind.EVENTS_FULL:
+            recorder.close()
+            return stop
