@@ -36,6 +36,7 @@ from npuviz.targets.neuroncore.nki.record.output_writes import note_double_write
 from npuviz.targets.neuroncore.nki.record.recording import Recording, is_recording, recording_active
 from npuviz.targets.neuroncore.nki.record.syntax import as_traced
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.saving import Files, saving
 from npuviz.targets.neuroncore.nki.user_python import located
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
@@ -66,10 +67,12 @@ class Kernel:
 
     is_as_written  whether it asks the compiler to take nothing out of its loops
     schedule  pairs of names: an instruction, and one or several for which it waits
+    files  what a run writes beside its results; asked at each run, and may raise OSError or ValueError
     """
 
     is_as_written = False
     schedule: tuple[Any, ...] = ()
+    files: Callable[[], Files] = staticmethod(Files)
 
     def __init__(
         self,
@@ -92,8 +95,8 @@ class Kernel:
     def __getitem__(self, grid: Any) -> "Kernel":
         """The kernel on a grid of instances."""
         sizes = tuple(int(size) for size in (grid if isinstance(grid, tuple | list) else (grid,)))
-        made = Kernel(self.function, self.version, sizes, self.mode, self.platform)
-        made.is_as_written, made.schedule = self.is_as_written, self.schedule
+        made = copy.copy(self)
+        made.grid = sizes
         return made
 
     def with_schedule(self, schedule: Iterable[Any]) -> "Kernel":
@@ -366,7 +369,7 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     for text in traced.recording.notes:
         if text.startswith(TRACED_ONCE):
             warnings.warn(text, KernelWarning, stacklevel=3)
-    done = execute(traced, lowered, spec, ())
+    done = execute(traced, lowered, spec, (), (kernel.files(), kernel.function.__name__))
     LAST[:] = [done]
     for text in done.hazards[:MAX_WARNINGS]:
         warnings.warn(f"hazard: {text}", HazardWarning, stacklevel=3)
@@ -386,23 +389,29 @@ def _viewed(values: np.ndarray, output: Tensor) -> np.ndarray:
     return np.array(np.lib.stride_tricks.as_strided(flat[output.offset :], output.shape, steps))
 
 
-def execute(traced: Traced, lowered: Lowered, spec: NeuronSpec, notes: tuple[Note, ...]) -> Run:
-    """Run a lowered kernel to its end.
+def execute(
+    traced: Traced,
+    lowered: Lowered,
+    spec: NeuronSpec,
+    notes: tuple[Note, ...],
+    saved: tuple[Files, str] = (Files(), "kernel"),
+) -> Run:
+    """Run a lowered kernel to its end; `saved`: what is written of it, and under which name.
 
     Raises KernelError if the chip stops before it, or could not execute an instruction; IndexError for an
     access out of bounds.
     """
-    from pathlib import Path
-
+    from npuviz.sim.recording import run_recorded
     from npuviz.sim.stop import NO_STOPS, StopKind
     from npuviz.targets.neuroncore.load.programs import make_program
     from npuviz.targets.neuroncore.machine.machine import NeuronMachine
     from npuviz.targets.neuroncore.nki.reference import types_used
 
-    request = LoadRequest(Path("kernel.neff"), inputs=dict(traced.inputs))
+    request = LoadRequest(Path(f"{saved[1]}.neff"), inputs=dict(traced.inputs))
     program = make_program(request, spec, notes, lowered.compiled)
     machine = NeuronMachine(spec, program)
-    stop = machine.advance(1 << 62, NO_STOPS, None)
+    with saving(*saved, lowered, spec, machine) as trace:
+        stop = run_recorded(machine, trace) if trace else machine.advance(1 << 62, NO_STOPS, None)
     if stop.kind != StopKind.FINISHED:
         raise KernelError(f"the chip stopped: {stop}")
     values = machine.values()

@@ -1,5 +1,6 @@
 """What `nki` and `neuronxcc.nki` offer on top: decorators, and runs of kernels from people's own scripts."""
 
+import copy
 import functools
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from typing import Any
 from npuviz.targets.neuroncore.nki.calls.language import Buffer
 from npuviz.targets.neuroncore.nki.kernel import LAST, Kernel, run_kernel
 from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.saving import Files, benchmark_files, profile_files
 
 
 def _decorator(default_mode: str) -> Callable[..., Any]:
@@ -63,10 +65,6 @@ class _Measured(Kernel):
 
     benchmark_result: Any = None
 
-    def __getitem__(self, grid: Any) -> "_Measured":
-        made = super().__getitem__(grid)
-        return _Measured(made.function, made.version, made.grid, made.mode, made.platform)
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = super().__call__(*args, **kwargs)
         if LAST:
@@ -74,25 +72,38 @@ class _Measured(Kernel):
         return result
 
 
-def benchmark(kernel: Any = None, **_: Any) -> Any:
-    """A kernel whose `benchmark_result.nc_latency` is its simulated time."""
+def benchmark(kernel: Any = None, **options: Any) -> Any:
+    """A kernel whose `benchmark_result.nc_latency` is its simulated time, and that writes the files that
+    `save_neff_name` and `save_trace_name` ask for."""
     if kernel is None:
-        return functools.partial(benchmark)
+        return functools.partial(benchmark, **options)
     if isinstance(kernel, Kernel):
-        return _Measured(kernel.function, 1, kernel.grid, platform=kernel.platform)
-    return _Measured(kernel, 1)
+        measured = _Measured(kernel.function, 1, kernel.grid, platform=kernel.platform)
+    else:
+        measured = _Measured(kernel, 1)
+    measured.files = functools.partial(benchmark_files, options)
+    return measured
 
 
-def baremetal(kernel: Any = None, **_: Any) -> Any:
-    """A kernel that runs on the simulated chip."""
+def baremetal(kernel: Any = None, **options: Any) -> Any:
+    """A kernel that runs on the simulated chip, and writes the files that its options ask for."""
     if kernel is None:
-        return functools.partial(baremetal)
-    return kernel if isinstance(kernel, Kernel) else Kernel(kernel, 1)
+        return functools.partial(baremetal, **options)
+    return _saved(kernel, functools.partial(benchmark_files, options))
 
 
-def profile(func: Any = None, **_: Any) -> Any:
-    """A kernel that runs on the simulated chip."""
-    return functools.partial(profile) if func is None else baremetal(func)
+def profile(func: Any = None, **options: Any) -> Any:
+    """A kernel that runs on the simulated chip, and writes its NEFF, traces and reports into
+    `working_directory`."""
+    if func is None:
+        return functools.partial(profile, **options)
+    return _saved(func, functools.partial(profile_files, options))
+
+
+def _saved(kernel: Any, files: Callable[[], Files]) -> Kernel:
+    made = copy.copy(kernel) if isinstance(kernel, Kernel) else Kernel(kernel, 1)
+    made.files = files
+    return made
 
 
 def passed_through(func: Any = None, *_: Any, **__: Any) -> Any:
