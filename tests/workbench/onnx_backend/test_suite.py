@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
-from npuviz.workbench.onnx_backend import suite
+from npuviz.sim.check_result import Verdict
+from npuviz.workbench.onnx_backend import cases, suite
 from npuviz.workbench.onnx_backend.cases import (
     CaseResult,
     is_rounding,
@@ -149,3 +150,10 @@ def test_outputs_have_the_type_that_the_model_declares_where_nothing_is_lost() -
     ]
     assert sizes == [1, 2]
     assert as_declared(np.array([1], np.int32), onnx.TensorProto.FLOAT).dtype == np.int32
+
+
+def test_each_output_has_its_own_tolerance() -> None:
+    verdict = Verdict(0, {}, 0.0, 0.0, "", "", share=1e-3, output_shares=(1e-3, 1e-2))
+    exact, off = np.ones(4, np.float32), np.full(4, 1.005, np.float32)
+    assert cases._are_within([exact, off], [exact, exact], verdict)
+    assert not cases._are_within([off, exact], [exact, exact], verdict)
