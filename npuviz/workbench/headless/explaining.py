@@ -147,6 +147,7 @@ def _run_with(opened: Opened, names: list[str], progress: Progress) -> tuple[dic
             SETTING: names,
             "outputs_right": not whole.num_failed,
             "outputs_error": finite(whole.outputs_error),
+            "outputs_allowed": finite(whole.share),
             "cycles": session.machine.cycle,
         }
         return tried, measured
@@ -175,9 +176,12 @@ def explanation_lines(found: Mapping[str, Any]) -> list[str]:
     word = "right" if remedy["outputs_right"] else "still wrong"
     before, after = remedy["cycles_before"], remedy["cycles"]
     change = f"{after / before - 1:+.1%}" if before else "-"
+    error, allowed = remedy["outputs_error"], remedy["outputs_allowed"]
+    is_amplified = remedy["outputs_right"] and error is not None and allowed is not None and error > allowed
+    why = f" (allowed {_text(allowed)}, or what an output makes of its input's error)" if is_amplified else ""
     return [
         *lines,
-        f"  remedy    {setting}: outputs {word}, off by {_text(remedy['outputs_error'])}; "
+        f"  remedy    {setting}: outputs {word}, off by {_text(error)}{why}; "
         f"{after} cycles instead of {before} ({change})",
     ]
 

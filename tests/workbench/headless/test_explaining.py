@@ -63,3 +63,22 @@ def test_the_search_grows_until_the_outputs_are_right(tmp_path, rights_at: int) 
     assert remedy["outputs_right"]
     assert len(remedy["keep_fp32"]) >= rights_at
     assert len(tries) <= explaining.MAX_ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("error", "right", "words"),
+    [
+        (
+            0.13,
+            True,
+            "outputs right, off by 0.13 (allowed 0.1, or what an output makes of its input's error)",
+        ),
+        (0.09, True, "outputs right, off by 0.09; 9 cycles"),
+        (0.2, False, "outputs still wrong, off by 0.2; 9 cycles"),
+    ],
+)
+def test_a_remedy_says_which_allowance_makes_its_outputs_right(error: float, right: bool, words: str) -> None:
+    remedy = {"keep_fp32": ["n0"], "outputs_right": right, "outputs_error": error, "outputs_allowed": 0.1}
+    found = {"outputs_error": 1.0, "allowed": 0.1, "operators": []}
+    lines = explaining.explanation_lines({**found, "remedy": {**remedy, "cycles": 9, "cycles_before": 3}})
+    assert words in lines[-1]
