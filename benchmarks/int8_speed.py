@@ -17,8 +17,14 @@ from benchmarks.rk3588_models import Run, quantise, run_model
 
 
 def fixed(source: Path, sizes: dict[str, int]) -> onnx.ModelProto:
-    """Load a model, set these dimensions of its inputs, and leave shapes of outputs to inference."""
+    """Load a model, set these dimensions of its inputs, and leave shapes of outputs to inference.
+
+    Raises KeyError unless just these dimensions are open.
+    """
     model = onnx.load(source)
+    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
+    if (names := {each.dim_param for shape in shapes for each in shape} - {""}) != set(sizes):
+        raise KeyError(f"{source}: sizes were given for {sorted(sizes)}, its dimensions are {sorted(names)}")
     for value in model.graph.input:
         for dimension in value.type.tensor_type.shape.dim:
             if dimension.dim_param in sizes:
