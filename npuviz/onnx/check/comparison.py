@@ -414,6 +414,11 @@ def _is_as_exact(found: np.ndarray, reference: np.ndarray, exact: np.ndarray) ->
     """Return whether flat real numbers are about as near to their float64 values as the reference's are."""
     if reference.dtype.kind in "iub":
         return False
+    # Deviations are those of finite numbers: infinite ones and NaN have to be the same.
+    found, expected = found.astype(np.float64), exact.astype(np.float64)
+    odd = ~(np.isfinite(found) & np.isfinite(expected))
+    if not np.array_equal(found[odd], expected[odd], equal_nan=True):
+        return False
     own = float_deviation(reference, exact, 0.0)
     return not own.is_lost and float_deviation(found, exact, 0.0).absolute <= SAFETY * own.absolute
 
