@@ -188,7 +188,7 @@ class Builder:
             dtype = "int8"
         dtype = dtype or ("float16" if found.dtype in ("float32", "float16") else found.dtype)
         is_cube = dtype in ("float16", "int8") and constant is None
-        if tensor in self._only_on_host and not quantisation:
+        if tensor in self._only_on_host:
             is_cube = False
         if not is_cube:
             dtype = found.dtype

@@ -94,6 +94,10 @@ class QuantisedGraph:
             raise CannotLower("an operand with several scales")
         return values * (scales.reshape(values.shape) if scales.size > 1 else scales.reshape(-1)[0])
 
+    def read_through(self) -> set[int]:
+        """Return the DequantizeLinear nodes whose readers on the NPU take the stored integers instead."""
+        return {found.node for found in (*self.sources.values(), *self.constants.values())}
+
     def _move(self, graph: Graph, node: Node) -> None:
         taken = node.inputs if node.op_type == "Concat" else node.inputs[:1]
         scales = {self.stored.get(tensor) for tensor in taken}

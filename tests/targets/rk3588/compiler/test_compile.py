@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnxruntime.quantization import QuantType
 
 from npuviz.formats.rk3588.regcmd.shadow import effective_registers
 from npuviz.formats.rk3588.regcmd.stream import parse_stream
@@ -233,3 +234,27 @@ def test_the_host_begins_before_the_npu_makes_cubes_of_inputs(tmp_path: Path) ->
     assert finished.nodes_on_host() == {"Hardmax"}
     assert {call.job for call in finished.tables.hosts[:3]} == {0}
     assert any(task.job == 0 and task.node < 0 for task in finished.tables.tasks)
+
+
+@pytest.mark.parametrize("kind", [QuantType.QInt8, QuantType.QUInt8])
+def test_quantised_tensors_between_operators_of_the_host_get_no_cubes(
+    tmp_path: Path, kind: QuantType
+) -> None:
+    """The NPU's last task gives rows of what it convolved; the Host keeps what it makes of them."""
+    model = Model(1, 8, 24, 24)
+    convolved = model.conv("x", 8, 1, 1, 1)
+    added = model.add("Add", convolved, model.constant(np.array([0.5], np.float32)))
+    model.add("Sigmoid", added)
+    fast = {"host_operator_ns": "1", "host_call_ns": "1"}
+    finished = checked(model.save(tmp_path, quantised=True, kind=kind), fast)
+    assert {"Add", "Sigmoid"} <= finished.nodes_on_host()
+    nodes = finished.program.graph.nodes
+    assert [nodes[task.node].op_type for task in finished.tables.tasks if task.node >= 0] == [
+        "QuantizeLinear", "Conv", "DequantizeLinear"
+    ]  # fmt: skip
+    kept = [
+        (buffer.layout, buffer.dtype)
+        for buffer in finished.tables.buffers
+        if buffer.name == f"{added}_QuantizeLinear_Output"
+    ]
+    assert kept == [("row-major", "int8" if kind is QuantType.QInt8 else "uint8")]
