@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from npuviz.base.errors import FormatError, UsageError
+from npuviz.base.kernels.seldom import seldom_collected
 from npuviz.base.late_module import late_module
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.reading import reading
@@ -125,6 +126,7 @@ def get_ready() -> None:
     mark_kinds(np.zeros(1, np.int16), 0, np.zeros(1, np.bool_))
 
 
+@seldom_collected()
 def open_file(path: Path, options: OpenOptions | None = None, progress: Progress | None = None) -> Opened:
     """Open a model or a bundle. Raises NpuvizError, or OSError from reading."""
     chosen = options or OpenOptions()
