@@ -1,6 +1,6 @@
 """Find the boxes of bytes that share bytes with a given one, without testing all boxes."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable
 from itertools import product
 from typing import Generic, TypeVar
 
@@ -8,10 +8,7 @@ from npuviz.targets.neuroncore.compiler.patterns.tile import Box
 
 Key = TypeVar("Key", bound=Hashable)
 
-_ROW_BITS, _BYTE_BITS = 7, 12
-"""Bits of the bucket size: boxes are indexed by buckets of 128 partitions (rows) and 4 KiB."""
-_MOST_BUCKETS = 8
-"""A box in more buckets is tested in every search instead."""
+_Place = tuple[int, int]
 
 
 def meets(a: Box, b: Box) -> bool:
@@ -20,53 +17,68 @@ def meets(a: Box, b: Box) -> bool:
 
 
 class BoxIndex(Generic[Key]):
-    """An index of keys by their boxes."""
+    """An index of keys by their boxes, in buckets about as large as the boxes that they hold."""
 
-    __slots__ = ("_boxes", "_buckets", "_wide")
+    __slots__ = ("_boxes", "_levels")
 
     def __init__(self) -> None:
         self._boxes: dict[Key, Box] = {}
-        self._buckets: dict[tuple[int, int], dict[Key, None]] = {}
-        self._wide: dict[Key, None] = {}
+        self._levels: dict[_Place, dict[_Place, dict[Key, None]]] = {}
+        """Bits of rows and of bytes of a bucket -> its place -> the keys of boxes that reach into it."""
 
     def add(self, key: Key, box: Box) -> None:
         """Add a key with its box, which replaces an earlier one."""
         self.remove(key)
         self._boxes[key] = box
-        for group in self._groups(box):
-            group[key] = None
+        level = _level(box)
+        buckets = self._levels.setdefault(level, {})
+        for place in _places(box, level):
+            buckets.setdefault(place, {})[key] = None
 
     def remove(self, key: Key) -> None:
         """Remove a key, if it is there."""
         box = self._boxes.pop(key, None)
-        if box is not None:
-            for group in self._groups(box):
-                del group[key]
+        if box is None:
+            return
+        level = _level(box)
+        buckets = self._levels[level]
+        for place in _places(box, level):
+            del buckets[place][key]
+            if not buckets[place]:
+                del buckets[place]
+        if not buckets:
+            del self._levels[level]
 
     def meeting(self, box: Box) -> list[Key]:
         """Return the keys whose boxes share a byte with a given one."""
         boxes = self._boxes
-        rows, pieces = _pieces(box)
-        if len(rows) * len(pieces) >= len(boxes):
-            return [key for key, each in boxes.items() if meets(each, box)]
-        found = {key: None for key in self._wide if meets(boxes[key], box)}
-        for place in product(rows, pieces):
-            for key in self._buckets.get(place, ()):
-                if key not in found and meets(boxes[key], box):
-                    found[key] = None
+        found: dict[Key, None] = {}
+        for level, buckets in self._levels.items():
+            rows, pieces = _reach(box, level)
+            places: Iterable[_Place] = product(rows, pieces)
+            if len(rows) * len(pieces) >= len(buckets):
+                places = buckets
+            for place in places:
+                for key in buckets.get(place, ()):
+                    if key not in found and meets(boxes[key], box):
+                        found[key] = None
         return list(found)
 
-    def _groups(self, box: Box) -> Iterator[dict[Key, None]]:
-        rows, pieces = _pieces(box)
-        if len(rows) * len(pieces) > _MOST_BUCKETS:
-            yield self._wide
-            return
-        for place in product(rows, pieces):
-            yield self._buckets.setdefault(place, {})
+
+def _level(box: Box) -> _Place:
+    """Bits of the smallest bucket, in rows and in bytes, that is as large as a box."""
+    return (box[1] - box[0] - 1).bit_length(), (box[3] - box[2] - 1).bit_length()
 
 
-def _pieces(box: Box) -> tuple[range, range]:
+def _places(box: Box, level: _Place) -> Iterable[_Place]:
+    """The at most four buckets that a box of a level reaches into."""
+    return product(*_reach(box, level))
+
+
+def _reach(box: Box, level: _Place) -> tuple[range, range]:
+    """Rows and columns of the buckets of a level that a box reaches into."""
+    rows, size = level
     return (
-        range(box[0] >> _ROW_BITS, ((box[1] - 1) >> _ROW_BITS) + 1),
-        range(box[2] >> _BYTE_BITS, ((box[3] - 1) >> _BYTE_BITS) + 1),
+        range(box[0] >> rows, ((box[1] - 1) >> rows) + 1),
+        range(box[2] >> size, ((box[3] - 1) >> size) + 1),
     )
