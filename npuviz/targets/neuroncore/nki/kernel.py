@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from npuviz.base.errors import HazardWarning, KernelWarning
+from npuviz.base.kernels.seldom import seldom_collected
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
@@ -358,6 +359,7 @@ LAST: list[Run] = []
 """The last run of this process, for who measures it."""
 
 
+@seldom_collected()
 def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Record, lower and run a kernel; results are arrays or tensors, as the arguments are.
 

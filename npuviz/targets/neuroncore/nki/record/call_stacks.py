@@ -1,16 +1,19 @@
 """Where a kernel's Python is: the functions under way, and the loops around the line of each."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import FrameType
+from typing import Any
 
 from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, text_of, users_frame
 
 Heads = tuple[tuple[int, str, str], ...]
 """Line, variable and called function ("" if it is another expression) of each loop around a line, outermost
 first."""
+Stack = tuple[tuple[str, str, int, tuple[int | None, ...]], ...]
+"""File, function and line of each function under way, innermost first, with what the variables of the loops
+around that line are now, None for what is no integer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,38 @@ class Moment:
     calls: tuple[Call, ...]
 
 
-def moment_now(program: tuple[int, ...]) -> Moment:
-    """Where the user's text is."""
-    return Moment(program, tuple(_calls(users_frame())))
+def stack_now() -> Stack:
+    """Where the user's text is, by hashable values that are cheap to make."""
+    frame = users_frame()
+    found: list[tuple[str, str, int, tuple[int | None, ...]]] = []
+    while frame is not None:
+        code = frame.f_code
+        file = code.co_filename
+        if file.startswith(OWN_FOLDER):
+            if code.co_name != "__call__":  # of a kernel that a kernel calls, whose loops are under way too
+                break
+            frame = frame.f_back
+            continue
+        line = frame.f_lineno
+        heads = _loops_of(file).get(line)
+        values: tuple[int | None, ...] = ()
+        if heads:
+            variables = frame.f_locals
+            values = tuple([_index(variables.get(variable)) for _, variable, _ in heads])
+        found.append((file, code.co_name, line, values))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def _index(value: Any) -> int | None:
+    return int(value) if hasattr(value, "__index__") else None
+
+
+def moment_of(program: tuple[int, ...], stack: Stack) -> Moment:
+    """The moment of an instance of the grid whose text is at a place."""
+    return Moment(
+        program, tuple(Call(file, line, name, _turns(file, line, at)) for file, name, line, at in stack)
+    )
 
 
 def forget_loops() -> None:
@@ -51,23 +83,13 @@ def forget_loops() -> None:
     _loops_of.cache_clear()
 
 
-def _calls(frame: FrameType | None) -> Iterator[Call]:
-    while frame is not None:
-        code = frame.f_code
-        if code.co_filename.startswith(OWN_FOLDER):
-            if code.co_name != "__call__":  # of a kernel that a kernel calls, whose loops are under way too
-                return
-            frame = frame.f_back
-            continue
-        heads = _loops_of(code.co_filename).get(frame.f_lineno, ())
-        values = frame.f_locals if heads else {}
-        turns = tuple(
-            LoopTurn(line, variable, int(values[variable]), over)
-            for line, variable, over in heads
-            if hasattr(values.get(variable), "__index__")
-        )
-        yield Call(code.co_filename, frame.f_lineno, code.co_name, turns)
-        frame = frame.f_back
+def _turns(file: str, line: int, values: Sequence[int | None]) -> tuple[LoopTurn, ...]:
+    heads = _loops_of(file).get(line, ())
+    return tuple(
+        LoopTurn(head, variable, value, over)
+        for (head, variable, over), value in zip(heads, values, strict=True)
+        if value is not None
+    )
 
 
 @lru_cache(maxsize=256)

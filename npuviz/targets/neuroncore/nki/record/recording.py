@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, forget_loops, moment_now
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, dtype_of, promoted
 from npuviz.targets.neuroncore.nki.record.endless import Conditions
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
@@ -17,8 +15,9 @@ from npuviz.targets.neuroncore.nki.record.index import Box, Boxes
 from npuviz.targets.neuroncore.nki.record.indirection import resolved, scatter
 from npuviz.targets.neuroncore.nki.record.loop_sums import LoopSum
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
+from npuviz.targets.neuroncore.nki.record.positions import Positions
 from npuviz.targets.neuroncore.nki.record.scopes import check_scope, scope_of
-from npuviz.targets.neuroncore.nki.record.steps import SourceLine, Step
+from npuviz.targets.neuroncore.nki.record.steps import Step
 from npuviz.targets.neuroncore.nki.record.tensors import (
     HBM,
     PSUM,
@@ -30,7 +29,7 @@ from npuviz.targets.neuroncore.nki.record.tensors import (
     Tensor,
     check_partitions,
 )
-from npuviz.targets.neuroncore.nki.record.variable_names import assigned_name, forget_texts, users_frame
+from npuviz.targets.neuroncore.nki.record.variable_names import assigned_name, users_frame
 
 Number = float | int
 Operand = Number | Tensor
@@ -43,12 +42,11 @@ class Maker(Protocol):
 
 
 @dataclass
-class Recording:
+class Recording(Positions):
     """What a kernel did.
 
     actions  what Python's syntax on tensors asks for
-    steps    in program order;  storages  by id;  moments  where the kernel's Python was at its steps
-    places   source lines that steps and storages name by index
+    steps    in program order;  storages  by id
     is_placed  whether the kernel has said where a tile lies: then nothing may need a hidden one
     is_as_written  whether nothing is taken out of its loops
     random_state  seed of the random numbers, and how many tiles were drawn since
@@ -60,9 +58,6 @@ class Recording:
     version: int = 2
     steps: list[Step] = field(default_factory=list[Step])
     storages: list[Storage] = field(default_factory=list[Storage])
-    moments: list[Moment] = field(default_factory=list[Moment])
-    places: list[SourceLine] = field(default_factory=list[SourceLine])
-    program: tuple[int, ...] = ()
     grid: tuple[int, ...] = ()
     is_placed: bool = False
     is_as_written: bool = False
@@ -73,10 +68,7 @@ class Recording:
     observer: "Callable[[Recording, Tensor], np.ndarray] | None" = None
 
     def __post_init__(self) -> None:
-        forget_texts()
-        forget_loops()
-        self._moment_ids: dict[Moment, int] = {}
-        self._place_ids: dict[SourceLine, int] = {}
+        super().__post_init__()
         self._results: dict[int, Step] = {}
         self._made_parts: dict[int, Box | Boxes] = {}
         self._loop_sums: dict[int, Tensor] = {}
@@ -86,34 +78,6 @@ class Recording:
         self._scopes: dict[int, Scope] = {}
         self._site_tiles: dict[object, tuple[int, int]] = {}
         self.conditions = Conditions()
-
-    def place(self) -> int:
-        """Index of the line of the user's text that is running."""
-        frame = users_frame()
-        if frame is None:
-            return -1
-        line = SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        found = self._place_ids.get(line)
-        if found is None:
-            found = self._place_ids[line] = len(self.places)
-            self.places.append(line)
-        return found
-
-    def moment(self) -> int:
-        """Index of the moment that the user's text is at."""
-        now = moment_now(self.program)
-        found = self._moment_ids.get(now)
-        if found is None:
-            found = self._moment_ids[now] = len(self.moments)
-            self.moments.append(now)
-        return found
-
-    def where(self, place: int) -> str:
-        """A place in words."""
-        if not 0 <= place < len(self.places):
-            return "an unknown line"
-        line = self.places[place]
-        return f"{Path(line.file).name}:{line.line}"
 
     def note(self, text: str) -> None:
         """Tell the user something once."""
@@ -142,7 +106,8 @@ class Recording:
         """
         sizes = tuple(int(size) for size in shape)
         kind = dtype_of(dtype)
-        name = name or assigned_name(users_frame())
+        frame = users_frame()
+        name = name or assigned_name(frame)
         what = f"{'tensor' if space == HBM else 'tile'} {name or 'of ' + space} {kind}{list(sizes)}"
         if min(sizes, default=0) < 0:
             raise KernelError(f"{what} has a negative size")
@@ -158,39 +123,44 @@ class Recording:
                     "partition, PSUM has 8 banks of 2048"
                 )
         flat = sizes if space == HBM else (sizes[0], prod(sizes[1:]))
-        place = self.place()
         number = len(self.storages)
         name = name or f"{space}.{number}"
         if space == HBM and any(each.name == name for each in self.storages if each.space == HBM):
             name = f"{name}.{number}"
-        storage = Storage(number, space, flat, kind, name, place)
-        storage.is_hidden = result
         if space != HBM and self.version == 1:
-            storage.site = self._site(maker)
-            storage.scope = self.scope() if maker is None else maker.scope
+            now = self.moment()
+            storage = Storage(number, space, flat, kind, name, self.place_of(now))
+            storage.site = self._site(maker, now, frame.f_lasti if frame is not None else -1)
+            storage.scope = self._scope_at(now) if maker is None else maker.scope
+        else:
+            storage = Storage(number, space, flat, kind, name, self.place())
+        storage.is_hidden = result
         self.storages.append(storage)
         return Tensor(self, storage, kind, sizes)
 
     def scope(self) -> Scope:
         """The loops around this line that are scopes of generation 1."""
-        number = self.moment()
-        found = self._scopes.get(number)
+        return self._scope_at(self.moment()) if self.version == 1 else ()
+
+    def _scope_at(self, moment: int) -> Scope:
+        """The loops around a moment that are scopes of generation 1."""
+        found = self._scopes.get(moment)
         if found is None:
-            found = self._scopes[number] = scope_of(self.moments[number]) if self.version == 1 else ()
+            found = self._scopes[moment] = scope_of(self.moments[moment])
         return found
 
-    def _site(self, maker: object) -> Site | None:
-        """What makes a tile in each turn of the innermost loop around this line, and that loop's function."""
-        now = self.moment()
+    def _site(self, maker: object, now: int, instruction: int) -> Site | None:
+        """What makes a tile in each turn of the innermost loop around a moment, and that loop's function.
+
+        instruction  which one of Python's runs
+        """
         calls = self.moments[now].calls
         loop = next((call.loops[-1] for call in calls if call.loops), None)
         if loop is None:
             return None
         if maker is not None:
             return (maker, loop.over)
-        frame = users_frame()
-        lines = tuple((call.file, call.line) for call in calls)
-        site = (lines, frame.f_lasti if frame is not None else -1)
+        site = (tuple((call.file, call.line) for call in calls), instruction)
         before, ordinal = self._site_tiles.get(site, (-1, -1))
         ordinal = ordinal + 1 if before == now else 0  # some calls make several tiles
         self._site_tiles[site] = (now, ordinal)
@@ -246,17 +216,18 @@ class Recording:
         if box is not None and any(end <= first for first, end in box):
             return Step(kind, None, (), {}, -1, box)
         view, (target, sources) = target, resolved(self, kind, target, tuple(sources), values)
+        now = self.moment()
         made = Step(
             kind,
             cut_to(target, box),
             tuple(cut_to(each, box) for each in sources),
             values,
-            self.place(),
+            self.place_of(now),
             box,
             more,
-            self.moment(),
+            now,
         )
-        scope = self.scope() if self.version == 1 else ()
+        scope = self._scope_at(now) if self.version == 1 else ()
         for each in made.sources:
             if each is not None:
                 check_scope(each, scope)
