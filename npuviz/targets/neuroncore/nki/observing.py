@@ -3,8 +3,10 @@
 The steps so far that the value depends on run on the machine, as a program of their own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,7 @@ from npuviz.targets.neuroncore.nki.lowering import lower
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import Recording, recording_active
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
-from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, Storage, Tensor
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 NOTE = (
@@ -27,12 +29,16 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True)
+MAX_KEPT_BYTES = 1 << 24
+"""Bytes of a storage whose values are kept for later observations. # Assumed: a third of SBUF."""
+
+
+@dataclass
 class Observer:
     """Reads tensors of a kernel that is being recorded.
 
     stores  its inputs;  inputs  arrays of those that are given, others are drawn from `seed`
-    seen    tensor -> what was seen last
+    seen    tensor -> what was seen last;  known  id of a step -> what storages held after it
     """
 
     spec: NeuronSpec
@@ -40,6 +46,7 @@ class Observer:
     inputs: Mapping[str, np.ndarray]
     seed: int
     seen: dict[object, "_Seen"] = field(default_factory=dict[object, "_Seen"])
+    known: dict[int, "_Known"] = field(default_factory=dict[int, "_Known"])
 
     def __call__(self, recording: Recording, tensor: Tensor) -> np.ndarray:
         """The values that a tensor has now, the same array as before if nothing wrote what they depend on.
@@ -47,35 +54,82 @@ class Observer:
         Raises KernelError where it has none yet.
         """
         recording.note(NOTE)
+        self._forget(recording.taken_over)
         key = (tensor.storage.id, *tensor.key)
         last = self.seen.get(key)
         if last is None or last.is_changed(recording.steps):
-            steps, wanted = _needed(recording.steps, tensor)
-            values = self._run(recording, tensor, steps)
-            last = self.seen[key] = _Seen(values, frozenset(wanted), len(recording.steps))
+            needed = _needed(recording.steps, tensor, self.known)
+            values = self._observed(recording, tensor, needed, is_first=last is None)
+            last = self.seen[key] = _Seen(values, frozenset(needed.wanted), len(recording.steps))
+        recording.observed_step = recording.steps[-1] if recording.steps else None
         return last.values
 
-    def _run(self, recording: Recording, tensor: Tensor, steps: list[Step]) -> np.ndarray:
-        """The values that a tensor has after some steps."""
+    def _forget(self, storages: set[int]) -> None:
+        """Drop what is known of storages that an earlier step writes now."""
+        if not storages:
+            return
+        self.seen = {key: each for key, each in self.seen.items() if not storages & each.wanted}
+        for known in self.known.values():
+            for number in storages & known.values.keys():
+                del known.values[number]
+        storages.clear()
+
+    def _observed(
+        self, recording: Recording, tensor: Tensor, needed: "_Needed", is_first: bool
+    ) -> np.ndarray:
+        """The values of a tensor, from the first step or from what is known.
+
+        From the second time on, what they depend on is kept: the next time costs what has happened since.
+        """
+        kept = [] if is_first else needed.kept()
+        if kept or needed.is_cut:
+            try:
+                values, *held = self._run(recording, tensor, needed, kept)
+                step = recording.steps[-1]
+                found = dict(zip([each.id for each in kept], held, strict=True))
+                self.known = {id(step): _Known(step, found)}
+            except KernelError:  # what is kept needs room
+                self.known.clear()
+                needed = _needed(recording.steps, tensor, self.known)
+            else:
+                return values
+        return self._run(recording, tensor, needed, ())[0]
+
+    def _run(
+        self, recording: Recording, tensor: Tensor, needed: "_Needed", kept: Sequence[Storage]
+    ) -> list[np.ndarray]:
+        """The values that a tensor and whole storages have after some steps."""
         part = Recording(recording.actions, recording.version)
-        part.steps = list(steps)
         part.storages, part.places = list(recording.storages), recording.places
-        part.moments = list(recording.moments)
-        with recording_active(part):
-            probe = part.new(tensor.shape, tensor.dtype, HBM, "observed")
-            part.move(probe, tensor)
-        spec = replace(
-            self.spec, kernel_buffers=0
-        )  # what the compiler changes costs time here, and no values
-        lowered = lower(part, self.stores, (probe,), spec, NoProgress())
+        with recording_active(part), _uncounted(kept):
+            for each in needed.parts:
+                if isinstance(each, Step):
+                    part.steps.append(replace(each, moment=-1))
+                else:
+                    part.move(_whole(part, each[0]), part.constant(each[1], "known"))
+            wanted = [tensor, *(_whole(part, each) for each in kept)]
+            probes = [part.new(each.shape, each.dtype, HBM, f"observed.{n}") for n, each in enumerate(wanted)]
+            for probe, each in zip(probes, wanted, strict=True):
+                part.move(probe, each)
+        # What the compiler changes costs time here, and no values.
+        spec = replace(self.spec, kernel_buffers=0)
+        lowered = lower(part, self.stores, probes, spec, NoProgress())
         request = LoadRequest(Path("kernel.neff"), inputs=dict(self.inputs), seed=self.seed)
         machine = NeuronMachine(self.spec, make_program(request, self.spec, (), lowered.compiled))
         stop = machine.advance(1 << 62, NO_STOPS, None)
         values = machine.values()
         if stop.kind != StopKind.FINISHED or values is None:
             raise KernelError(f"{tensor!r} has no value: the chip stopped: {stop}")
-        (home,) = (each.id for each in lowered.compiled.tables.variables if each.name == probe.name)
-        return np.array(values.variable(home)).reshape(tensor.shape)
+        homes = {each.name: each.id for each in lowered.compiled.tables.variables}
+        return [np.array(values.variable(homes[each.name])).reshape(each.shape) for each in probes]
+
+
+@dataclass
+class _Known:
+    """What storages, by id, held after a step."""
+
+    step: Step
+    values: dict[int, np.ndarray]
 
 
 @dataclass
@@ -95,13 +149,67 @@ class _Seen:
         return False
 
 
-def _needed(steps: Sequence[Step], tensor: Tensor) -> tuple[list[Step], set[int]]:
-    """The steps that write what the tensor depends on, in order, and the storages that it depends on."""
-    wanted = {tensor.storage.id}
-    found: list[Step] = []
+@dataclass
+class _Needed:
+    """What gives a tensor its values.
+
+    parts   steps in order, and whole storages with what they hold from there on
+    wanted  ids of the storages that it depends on;  is_cut  whether known values stand for the first steps
+    """
+
+    parts: list[Step | tuple[Storage, np.ndarray]]
+    wanted: set[int]
+    is_cut: bool
+
+    def kept(self) -> list[Storage]:
+        """The storages whose values are worth keeping: all that steps have written, but PSUM.
+
+        A sum may be under way there.
+        """
+        found: dict[int, Storage] = {}
+        for part in self.parts:
+            written = (part.target, *part.more) if isinstance(part, Step) else ()
+            storages = [each.storage for each in written if each is not None]
+            for each in storages or ([part[0]] if not isinstance(part, Step) else []):
+                if each.space != PSUM and prod(each.shape) * each.dtype.itemsize <= MAX_KEPT_BYTES:
+                    found[each.id] = each
+        return list(found.values())
+
+
+def _needed(steps: Sequence[Step], tensor: Tensor, known: Mapping[int, _Known]) -> _Needed:
+    """The steps that write what the tensor depends on, back to where that is known."""
+    wanted: dict[int, Storage] = {tensor.storage.id: tensor.storage}
+    open_ = dict(wanted)
+    found: list[Step | tuple[Storage, np.ndarray]] = []
+    is_cut = False
     for step in reversed(steps):
+        if not any(each.is_written for each in open_.values()):
+            break
+        held = known.get(id(step))
+        if held is not None:
+            for number in open_.keys() & held.values.keys():
+                found.append((open_.pop(number), held.values[number]))
+                is_cut = True
         written = {each.storage.id for each in (step.target, *step.more) if each is not None}
-        if written & wanted:
+        if written & open_.keys():
             found.append(step)
-            wanted |= {each.id for each in storages_of(step)}
-    return found[::-1], wanted
+            touched = {each.id: each for each in storages_of(step)}
+            open_ |= touched
+            wanted |= touched
+    return _Needed(found[::-1], set(wanted), is_cut)
+
+
+def _whole(recording: Recording, storage: Storage) -> Tensor:
+    """All of a storage."""
+    return Tensor(recording, storage, storage.dtype, storage.shape)
+
+
+@contextmanager
+def _uncounted(storages: Iterable[Storage]) -> Generator[None]:
+    """Leave what the kernel knows of storages as it is: what is read inside is none of its reads."""
+    before = [(each, each.reads, set(each.started)) for each in storages]
+    try:
+        yield
+    finally:
+        for each, reads, started in before:
+            each.reads, each.started = reads, started

@@ -152,8 +152,9 @@ def _running(thread: threading.Thread) -> list[tuple[Path, int]]:
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - the documented way to other threads
     places: list[tuple[Path, int]] = []
     while frame is not None:
-        if not _is_ours(frame.f_code.co_filename):
-            places.append((Path(frame.f_code.co_filename), frame.f_lineno))
+        line: int | None = frame.f_lineno  # None between two lines
+        if line is not None and not _is_ours(frame.f_code.co_filename):
+            places.append((Path(frame.f_code.co_filename), line))
         frame = frame.f_back
     return places
 

@@ -52,6 +52,8 @@ class Recording(Positions):
     random_state  seed of the random numbers, and how many tiles were drawn since
     named    instance and name= of instructions -> the steps of each
     observer  reads a tensor while the kernel is recorded, None where that is not possible
+    observed_step  the last one when a tensor was read so
+    taken_over  storages that steps up to that one write since
     """
 
     actions: Actions
@@ -66,6 +68,8 @@ class Recording(Positions):
     random_state: tuple[int, int] = (0, 0)
     named: "dict[tuple[tuple[int, ...], str], list[tuple[Step, ...]]]" = field(default_factory=dict[Any, Any])
     observer: "Callable[[Recording, Tensor], np.ndarray] | None" = None
+    observed_step: Step | None = None
+    taken_over: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -306,9 +310,18 @@ class Recording(Positions):
             if target.shape != value.shape:
                 return False
         step.target = target.boxed(step.box)
-        target.storage.is_written = True
+        self._take_over(step, target.storage)
         del self._results[storage.id]
         return True
+
+    def _take_over(self, step: Step, storage: Storage) -> None:
+        """Note that an earlier step writes a storage now."""
+        storage.is_written = True
+        for later in reversed(self.steps):
+            if later is self.observed_step:
+                self.taken_over.add(storage.id)
+            if later is step or later is self.observed_step:
+                return
 
     def _is_touched_since(self, storage: Storage, step: Step) -> bool:
         """Whether a step after `step` reads or writes the storage, so that `step` cannot write it instead."""
@@ -403,7 +416,7 @@ class Recording(Positions):
                 assert not isinstance(step.box, Boxes)  # a product has no mask
                 step.target = shaped(target, value.shape).boxed(step.box)
                 step.values["accumulate"] = self.accumulates(target)
-                target.storage.is_written = True
+                self._take_over(step, target.storage)
                 del self._results[value.storage.id]
                 return target
         self.actions.binary_into(target, "add", target, value)
