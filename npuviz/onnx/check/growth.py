@@ -33,6 +33,9 @@ LARGEST_SHARE = 0.1
 SENTINEL = 1e30
 """Larger magnitudes stand for infinity (masks) and do not count in a tensor's magnitude."""
 
+_LIMITS: Mapping[str, float] = {"float16": 65504.0, "float32": float(np.finfo(np.float32).max)}
+"""Largest numbers of types that wider floats of a model may exceed."""
+
 BOUNDS: Mapping[str, float] = {
     "Sigmoid": 1.0, "HardSigmoid": 1.0, "Tanh": 1.0, "Erf": 1.0, "Softmax": 1.0, "Softsign": 1.0,
     "Sin": 1.0, "Cos": 1.0,
@@ -55,7 +58,7 @@ class Precision:
 
     type_of: Callable[[int], str]
     table_errors: Mapping[int, float] = field(default_factory=dict[int, float])
-    limits: Mapping[str, float] = field(default_factory=lambda: {"float16": 65504.0})
+    limits: Mapping[str, float] = field(default_factory=lambda: dict(_LIMITS))
     steps: float = 1.0
 
     def unit(self, graph: Graph, tensor: int) -> float:

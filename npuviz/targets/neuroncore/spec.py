@@ -18,9 +18,12 @@ from npuviz.targets.neuroncore.presets import PRESETS, figures, sources
 
 Arch = Literal["inf1", "trn1", "trn2", "trn3"]
 ComputeDtype = Literal["float32", "bfloat16", "float16"]
+Float64 = Literal["float32", "host"]
 Dge = Literal["static", "hardware", "software"]
 DTYPE_WORDS: Mapping[str, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """Short names that the setting `dtype` accepts too."""
+KEEPING_FLOAT64 = "--set float64=host computes it on the Host"
+"""What keeps the precision and range of float64, for notes and errors."""
 
 Hertz = Annotated[int, Ge(1_000_000), Le(100_000_000_000)]
 Bytes = Annotated[int, Ge(1), Le(1 << 40)]
@@ -38,6 +41,7 @@ class NeuronSpec:
     arch, version  generation: NeuronCore version 1..4
     lnc            physical cores that act as one (NEFF: subgraphs), see num_cores
     dtype          compute type: intermediate floats and matmul operands; PSUM and ALUs stay fp32
+    float64        how tensors of float64 are computed: as float32 on the engines, or on the Host
     keep_fp32      names of operators whose operands and results stay fp32, separated by commas
     *_hz           engine clocks; PE's is the base clock that all cycles count
     sbuf_partition_bytes, psum_partition_bytes, psum_bank_bytes  per partition (there are 128)
@@ -150,6 +154,7 @@ class NeuronSpec:
     kernel_lookahead: Annotated[int, Ge(1), Le(4096)] = field(default=256, repr=False)
     kernel_repeat_onezero: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_rows_in_psum: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
+    float64: Float64 = field(default="float32", repr=False)
     latency_seed: Annotated[int, Ge(0), Le(MOST_SEED)] = field(default=0, repr=False)
 
     @property
@@ -251,7 +256,7 @@ SETTINGS = SpecSettings(
         for name, preset in PRESETS.items()
     },
     fixed=("arch", "version", "max_lnc"),
-    words={"dtype": DTYPE_WORDS},
+    words={"dtype": DTYPE_WORDS, "float64": {"fp32": "float32"}},
     parse={"limit": _bytes},
     problem=_contradiction,
     sources=_sources,

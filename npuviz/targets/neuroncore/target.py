@@ -99,8 +99,10 @@ class NeuronTarget:
     def feed(self, spec: Any, program: Program, inputs: Mapping[str, np.ndarray]) -> Program:
         """Return the program with other inputs; see the contract."""
         from npuviz.onnx.inputs import draw_inputs
+        from npuviz.targets.neuroncore.load.programs import check_range
         from npuviz.targets.neuroncore.machine.payload import fingerprint
 
+        check_range(program.payload.tables, program.graph, inputs)
         payload = replace(program.payload, inputs=draw_inputs(program.graph, inputs))
         digest = cache(partial(fingerprint, payload, program.graph, spec_text(spec)))
         return replace(program, payload=payload, fingerprint=digest)

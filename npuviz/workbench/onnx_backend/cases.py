@@ -58,6 +58,7 @@ class CaseResult:
     operator  of the single node; for a function body, of the case that it belongs to
     reasons   why not everything ran on the engines, or what went wrong
     parameters  inputs that were compiled into the program
+    is_narrowed  whether float64 was computed in a narrower type
     """
 
     name: str
@@ -68,6 +69,7 @@ class CaseResult:
     seconds: float = 0.0
     cycles: int = 0
     parameters: tuple[str, ...] = ()
+    is_narrowed: bool = False
 
 
 def load_cases() -> list[Any]:
@@ -100,14 +102,14 @@ def run_case(case: Any, operator: str, options: ExecutionOptions) -> CaseResult:
     """Run one case and put its result in a category. Never raises, except for an interrupt."""
     begin = time.perf_counter()
     category, reasons = PASS, list[str]()
-    cycles, parameters = 0, tuple[str, ...]()
+    cycles, parameters, is_narrowed = 0, tuple[str, ...](), False
     try:
         with _time_limit(CASE_SECONDS):
             for inputs, expected in case.data_sets:
                 category, found, run = _run_data_set(case, inputs, expected, options)
                 reasons += found
                 if run is not None:
-                    cycles, parameters = run.cycles, run.parameters
+                    cycles, parameters, is_narrowed = run.cycles, run.parameters, run.is_narrowed
     except ExecutionFault as error:
         category, reasons = FAIL, [str(error)]
     except SimulationError as error:
@@ -120,7 +122,9 @@ def run_case(case: Any, operator: str, options: ExecutionOptions) -> CaseResult:
         category, reasons = FAIL, [f"{type(error).__name__}: {_short(str(error))}"]
     seconds = round(time.perf_counter() - begin, 4)
     is_body = EXPANDED in case.name
-    return CaseResult(case.name, operator, is_body, category, tuple(reasons), seconds, cycles, parameters)
+    return CaseResult(
+        case.name, operator, is_body, category, tuple(reasons), seconds, cycles, parameters, is_narrowed
+    )
 
 
 def _run_data_set(

@@ -11,6 +11,7 @@ import onnx
 
 from npuviz.base.errors import NpuvizError, TargetError, UnknownTarget
 from npuviz.base.progress import NoProgress
+from npuviz.onnx.narrow_floats import NOTE
 from npuviz.onnx.parameters import specialise, weight_inputs
 from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.program.program import Program
@@ -54,6 +55,7 @@ class Execution:
     nodes       operators that ran, after function bodies were written out
     host_nodes  operators of those that ran on the host -> reason
     cycles      of the whole run
+    is_narrowed whether float64 was computed in a narrower type
     held        inputs that the machine's number type rounds: name -> rounded values
     check       compares every tensor with ONNX Runtime by the machine's own tolerances; raises NpuvizError
     """
@@ -63,6 +65,7 @@ class Execution:
     nodes: tuple[str, ...]
     host_nodes: Mapping[str, str]
     cycles: int
+    is_narrowed: bool
     held: Mapping[str, np.ndarray]
     check: Callable[[], CheckResult]
 
@@ -126,6 +129,7 @@ def execute(
     nodes = tuple(node.op_type for node in graph.nodes)
     return Execution(
         tuple(outputs), tuple(parameters), nodes, host, machine.cycle,
+        any(note.code == NOTE for note in program.notes),
         _held_coarser(machine, _named_inputs(model, inputs)),
         lambda: choose_onnx_target(chosen.target).check(machine, NoProgress()),
     )  # fmt: skip

@@ -47,7 +47,10 @@ def report(results: Mapping[str, CaseResult], *, machine: str, version: str, com
         "",
         "| Category | Cases | Meaning |",
         "|---|---:|---|",
-        *(f"| {_TITLES[name]} | {totals[name]} | {_MEANINGS[name]} |" for name in CATEGORIES),
+        *(
+            f"| {_TITLES[name]} | {totals[name]} | {_MEANINGS[name]}{_narrowed(results, name)} |"
+            for name in CATEGORIES
+        ),
         f"| all | {len(results)} | |",
         "",
         "A program of a chip has fixed sizes. Inputs that decide about sizes or about what is done (the "
@@ -95,6 +98,16 @@ _MEANINGS = {
     UNSUPPORTED: "refused, with the reason",
     FAIL: "wrong values, or the run did not end",
 }
+
+
+def _narrowed(results: Mapping[str, CaseResult], category: str) -> str:
+    """Write how many cases of a category were computed in a narrower type than float64, by operator."""
+    found = [each for each in results.values() if each.category == category and each.is_narrowed]
+    if not found:
+        return ""
+    counts = Counter(each.operator for each in found)
+    which = ", ".join(f"{operator} {count}" for operator, count in sorted(counts.items()))
+    return f"; {len(found)} have tensors of float64, which are held and computed as narrower floats ({which})"
 
 
 def _groups(results: Mapping[str, CaseResult]) -> dict[tuple[str, bool], list[CaseResult]]:

@@ -9,6 +9,7 @@ from npuviz.base.units import format_bytes
 from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names
+from npuviz.onnx.narrow_floats import NARROW, NOTE, NarrowFloats, narrow_floats
 from npuviz.onnx.passes.missing import expand_missing, expand_nodes
 from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.dtypes import numpy_dtype
@@ -22,7 +23,7 @@ from npuviz.targets.neuroncore.compiler.lowerings import DOMAINS, epilogues, low
 from npuviz.targets.neuroncore.compiler.operators.elementwise import elementwise
 from npuviz.targets.neuroncore.compiler.streams.emitter import MAX_INSTRUCTIONS, MAX_TRANSFERS
 from npuviz.targets.neuroncore.costs.instructions import processor_of
-from npuviz.targets.neuroncore.spec import NeuronSpec
+from npuviz.targets.neuroncore.spec import KEEPING_FLOAT64, NeuronSpec
 
 RESHAPING = frozenset(("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"))
 """Operators that leave all elements in their row-major order."""
@@ -39,20 +40,22 @@ def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = No
     kept = kept_names(graph, spec.keep_fp32)
     graph = expand_missing(graph, lambda node: lowering_of(node) is not None)
     for _ in range(MAX_EXPANSIONS):
-        driver = _Driver(Builder(graph, spec, kept), watch)
+        floats = _narrowed(graph, spec)
+        driver = _Driver(Builder(floats.graph, spec, kept), watch, floats)
         driver.run()
         expanded = expand_nodes(graph, driver.refused) if driver.refused else None
         if expanded is None:
             break
         graph = expanded
-    compiled = driver.finish()  # pyright: ignore[reportPossiblyUnboundVariable]
+    compiled = driver.finish(graph)  # pyright: ignore[reportPossiblyUnboundVariable]
     # Some stores and copies of the lowerings are never read: find them, and compile again without them.
     in_vain = driver.builder.unread()  # pyright: ignore[reportPossiblyUnboundVariable]
     if not in_vain:
         return compiled
-    lean = _Driver(Builder(graph, spec, kept, in_vain), watch)
+    floats = _narrowed(graph, spec)
+    lean = _Driver(Builder(floats.graph, spec, kept, in_vain), watch, floats)
     lean.run()
-    shorter = lean.finish()
+    shorter = lean.finish(graph)
     # Calls are identified by number: if a lowering chose otherwise this time, the numbers mean other work.
     is_same = lean.builder.calls() == [
         call
@@ -62,14 +65,25 @@ def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = No
     return shorter if is_same else compiled
 
 
+def _narrowed(graph: Graph, spec: NeuronSpec) -> NarrowFloats:
+    """Return the graph in the engines' types.
+
+    float64 becomes float32, as PyTorch makes it for this chip. Ref: pytorch/xla, torch_xla/csrc/dtype.cpp,
+    MaybeDowncastToXlaDeviceType.
+    """
+    return narrow_floats(graph) if spec.float64 == NARROW else NarrowFloats(graph)
+
+
 class _Driver:
     """One attempt to lower a graph.
 
+    floats   the graph in the engines' types
     refused  ids of nodes whose lowering raised CannotLower
     """
 
-    def __init__(self, builder: Builder, progress: Progress) -> None:
+    def __init__(self, builder: Builder, progress: Progress, floats: NarrowFloats) -> None:
         self.builder = builder
+        self.floats = floats
         self.placement: dict[int, str] = {}
         self.refused: list[int] = []
         self._graph = builder.graph
@@ -139,7 +153,7 @@ class _Driver:
                 self.placement[node.id] = "Core"
                 return
             self.refused.append(node.id)
-        _lower_on_host(self.builder, node, reason)
+        _lower_on_host(self.builder, node, self.floats.reason(node) or reason)
         self.placement[node.id] = "Host"
 
     def _shares_bytes(self, node: Node) -> bool:
@@ -193,15 +207,18 @@ class _Driver:
             emitter.longest = emitter.most_transfers = sys.maxsize
         return None
 
-    def finish(self) -> Compiled:
-        """Assemble and return the finished program."""
+    def finish(self, graph: Graph) -> Compiled:
+        """Assemble and return the finished program of a graph, which has the model's own types."""
         builder = self.builder
+        if self.floats.held:
+            text = self.floats.text(builder.spec.dtype, KEEPING_FLOAT64)
+            builder.note(NOTE, text, is_warning=True)
         outputs = {tensor: self._output_home(tensor) for tensor in self._graph.outputs}
         for tensor in self._graph.inputs:
             _ = builder.hbm[tensor]
         tables = assemble(builder, outputs)
         places = places_of(builder.spec, tables.variables)
-        return Compiled(self._graph, tables, places, tuple(builder.notes), self.placement)
+        return Compiled(graph, tables, places, tuple(builder.notes), self.placement)
 
     def _output_home(self, tensor: int) -> int:
         """Return the variable of a graph output; copy inputs and constants to an output by DMA."""

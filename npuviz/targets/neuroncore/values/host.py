@@ -4,11 +4,13 @@ import numpy as np
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import other_shape
+from npuviz.onnx.narrow_floats import beyond_range
 from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.machine import HOST_OPERATOR
 from npuviz.sim.replay.contents import Report
+from npuviz.targets.neuroncore.spec import KEEPING_FLOAT64
 from npuviz.targets.neuroncore.values.chip import Chip, HbmArray
 from npuviz.targets.neuroncore.values.element_types import convert_into, converted
 from npuviz.targets.neuroncore.values.memory import Mask, ValueFault
@@ -66,6 +68,12 @@ def plan_host_call(chip: Chip, graph: Graph, ins: Ins, homes: dict[int, HbmArray
                 )
             elif array.dtype.kind == "O":
                 array.objects = values.reshape(array.variable.shape)
+            elif (beyond := _beyond_range(array, values)) is not None:
+                name = graph.tensors[index].name
+                report(
+                    HOST_OPERATOR,
+                    f"{text}: {array.dtype} cannot hold {beyond:.4g} of {name}; {KEEPING_FLOAT64}",
+                )
             else:
                 _store(array, values)
 
@@ -78,6 +86,14 @@ def plan_host_call(chip: Chip, graph: Graph, ins: Ins, homes: dict[int, HbmArray
         tuple(array.flat for array in plain),
         tuple(targets.values()),
     )
+
+
+def _beyond_range(array: HbmArray, values: np.ndarray) -> float | None:
+    """Return a number of float64 results that the narrower type of their variable makes infinite, or None."""
+    if values.dtype != np.float64 or array.dtype != np.float32:
+        return None
+    beyond = beyond_range(values)
+    return beyond if beyond is not None and beyond > 1 else None
 
 
 def _store(array: HbmArray, values: np.ndarray) -> None:
