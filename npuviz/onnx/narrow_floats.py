@@ -18,6 +18,11 @@ WIDE = "float64"
 NARROW = "float32"
 _LARGEST = float(np.finfo(np.float32).max)
 _SMALLEST = float(np.finfo(np.float32).smallest_normal)
+_MOVING = frozenset(
+    ("BitCast", "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherND", "Identity", "Reshape",
+     "ReverseSequence", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")
+)  # fmt: skip
+"""Operators that move elements of any type as they are."""
 _ALL_BITS = HostReason(f"its bits or digits are those of {WIDE}")
 
 
@@ -52,9 +57,10 @@ class NarrowFloats:
 def narrow_floats(graph: Graph) -> NarrowFloats:
     """Return the graph with float64 tensors as float32.
 
-    Constants that float32 cannot hold, and what is computed from them in float64, stay as they are.
+    Constants that float32 cannot hold, and what is computed from them in float64, stay as they are; so do
+    tensors that are only moved about.
     """
-    wide = {tensor.id for tensor in graph.tensors if tensor.dtype == WIDE}
+    wide = _computed(graph, {tensor.id for tensor in graph.tensors if tensor.dtype == WIDE})
     if not wide:
         return NarrowFloats(graph)
     reasons: dict[int, HostReason] = {}
@@ -78,6 +84,27 @@ def narrow_floats(graph: Graph) -> NarrowFloats:
         index: as_narrow(values) if index in held else values for index, values in graph.constants.items()
     }
     return NarrowFloats(replace(graph, tensors=tensors, constants=constants), held, reasons)
+
+
+def _computed(graph: Graph, wide: set[int]) -> set[int]:
+    """Return those tensors that are computed, or moved to or from one that is."""
+    found: set[int] = set()
+    moved: list[set[int]] = []
+    for node in graph.nodes:
+        touched = wide.intersection((*node.inputs, *node.outputs))
+        if node.op_type in _MOVING:
+            moved.append(touched)
+        else:
+            found |= touched
+    # Forwards a computed tensor reaches what is moved from it, backwards what it was moved from.
+    is_growing = True
+    while is_growing:
+        before = len(found)
+        for touched in (*moved, *reversed(moved)):
+            if not found.isdisjoint(touched):
+                found |= touched
+        is_growing = len(found) > before
+    return found
 
 
 def _needs_all_bits(graph: Graph, node: Node) -> bool:

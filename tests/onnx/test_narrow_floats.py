@@ -81,9 +81,27 @@ def test_repeated_values_stay_one_value_in_memory() -> None:
 
 def test_bits_of_float64_stay() -> None:
     graph = make_graph(
-        {"x": DOUBLES}, {"y": ((4,), "int64")}, [("BitCast", ["x"], ["y"], {"to": 7})], opset=26
+        {"x": DOUBLES},
+        {"y": ((4,), "int64"), "z": DOUBLES},
+        [("BitCast", ["x"], ["y"], {"to": 7}), ("Exp", ["x"], ["z"], {})],
+        opset=26,
     )
     assert narrow_floats(graph).graph.tensors[0].dtype == "float64"
+
+
+def test_what_is_only_moved_stays() -> None:
+    """A tensor that is moved to an operator that computes does not stay, nor does what is moved from there."""
+    nodes = [
+        ("Transpose", ["m"], ["n"], {}),
+        ("Identity", ["a"], ["b"], {}),
+        ("Reshape", ["b"], ["c"], {}),
+        ("Exp", ["c"], ["d"], {}),
+        ("Identity", ["d"], ["e"], {}),
+    ]
+    names = dict.fromkeys("bcd", DOUBLES)
+    graph = make_graph({"m": DOUBLES, "a": DOUBLES}, {"n": DOUBLES, "e": DOUBLES}, nodes, {}, names)
+    found = {tensor.name for tensor in narrow_floats(graph).graph.tensors if tensor.dtype == "float64"}
+    assert found == {"m", "n"}
 
 
 def test_other_types_are_left_alone() -> None:
