@@ -90,7 +90,7 @@ def test_bits_of_float64_stay() -> None:
 
 
 def test_what_is_only_moved_stays() -> None:
-    """A tensor that is moved to an operator that computes does not stay, nor does what is moved from there."""
+    """What is moved to an operator that computes does not stay, nor does what is moved from there."""
     nodes = [
         ("Transpose", ["m"], ["n"], {}),
         ("Identity", ["a"], ["b"], {}),
