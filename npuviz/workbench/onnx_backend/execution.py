@@ -11,8 +11,8 @@ import onnx
 
 from npuviz.base.errors import NpuvizError, TargetError, UnknownTarget
 from npuviz.base.progress import NoProgress
-from npuviz.onnx.narrow_floats import NOTE
 from npuviz.onnx.parameters import specialise, weight_inputs
+from npuviz.onnx.passes.narrow_floats import NOTE
 from npuviz.onnx.passes.optimization import KEEP_NODES
 from npuviz.program.program import Program
 from npuviz.sim.check_result import CheckResult

@@ -9,8 +9,8 @@ from npuviz.base.units import format_bytes
 from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names
-from npuviz.onnx.narrow_floats import NARROW, NOTE, NarrowFloats, narrow_floats
 from npuviz.onnx.passes.missing import expand_missing, expand_nodes
+from npuviz.onnx.passes.narrow_floats import NARROW, NOTE, NarrowFloats, narrow_floats
 from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node

@@ -8,7 +8,7 @@ import numpy as np
 from npuviz.base.errors import UsageError
 from npuviz.base.names import printable
 from npuviz.onnx.inputs import draw_inputs
-from npuviz.onnx.narrow_floats import NARROW, WIDE, beyond_range
+from npuviz.onnx.passes.narrow_floats import NARROW, WIDE, beyond_range
 from npuviz.program.graph import Graph
 from npuviz.program.memory import MemoryMap
 from npuviz.program.program import Note, Program

@@ -4,7 +4,7 @@ import numpy as np
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import other_shape
-from npuviz.onnx.narrow_floats import beyond_range
+from npuviz.onnx.passes.narrow_floats import beyond_range
 from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph

@@ -11,7 +11,7 @@ from onnx import helper
 
 from npuviz.base.errors import UsageError
 from npuviz.base.progress import NoProgress
-from npuviz.onnx.narrow_floats import NOTE
+from npuviz.onnx.passes.narrow_floats import NOTE
 from npuviz.sim.check_result import CheckResult
 from npuviz.sim.machine import HOST_OPERATOR
 from npuviz.sim.stop import NO_STOPS

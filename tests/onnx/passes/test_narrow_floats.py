@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from npuviz.onnx.narrow_floats import beyond_range, narrow_floats
+from npuviz.onnx.passes.narrow_floats import beyond_range, narrow_floats
 from tests.targets.neuroncore.compiler.graphs import make_graph
 
 DOUBLES = ((4,), "float64")
