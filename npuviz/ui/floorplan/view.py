@@ -32,6 +32,8 @@ MARGIN = 16
 ROLES = frozenset(get_args(Role))
 NARROW_PIXELS = 52
 BAR_HEIGHT = 4
+TITLE_SIZE, SMALLEST_TITLE, TITLE_GAP = 11, 8, 2
+"""Pixels of the letters of a group's label where there is room, where it is left out, and around them."""
 FEWEST = 4
 """Fewest letters beside an ellipsis that are worth showing."""
 MAX_TOLD = 24
@@ -149,20 +151,31 @@ class FloorplanView(Canvas):
             for box in frames:
                 self._paint_frame(painter, box)
             self._paint_links(painter)
+            for box in frames:
+                self._paint_title(painter, box)
             for box in order:
                 if box.unit >= 0 or box.memory >= 0:
                     self._paint_box(painter, box)
         painter.end()
 
     def _paint_frame(self, painter: QPainter, box: Box) -> None:
-        """Paint the frame and label of a box that encloses a group of others."""
-        area = self.area_of(box)
+        """Paint the frame of a box that encloses a group of others."""
         painter.setPen(QPen(self._theme.color("border"), 1))
         painter.setBrush(self._theme.color("canvas"))
-        painter.drawRoundedRect(area, 6, 6)
-        painter.setFont(self._theme.font_ui(11, bold=True))
+        painter.drawRoundedRect(self.area_of(box), 6, 6)
+
+    def _paint_title(self, painter: QPainter, box: Box) -> None:
+        """Paint the label of a frame above the boxes inside, smaller where they leave less room."""
+        area = self.area_of(box)
+        inside = [self.area_of(each).top() for each in self._boxes if _is_inside(each, box)]
+        room = min(inside, default=area.bottom()) - area.top()
+        size = int(min(TITLE_SIZE, room - 2 * TITLE_GAP))
+        if size < SMALLEST_TITLE:
+            return
+        painter.setFont(self._theme.font_ui(size, bold=True))
         painter.setPen(self._theme.color("text-muted"))
-        painter.drawText(area.adjusted(8, 4, -8, 0), Qt.AlignmentFlag.AlignTop, box.label)
+        place = QRectF(area.left() + 8, area.top(), area.width() - 16, min(room, 2 * TITLE_SIZE))
+        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter, box.label)
 
     def _paint_links(self, painter: QPainter) -> None:
         by_unit: dict[int, Box] = {}
@@ -313,6 +326,12 @@ class FloorplanView(Canvas):
             used, size = self._data.fills[box.memory]
             lines.append(f"{format_bytes(used)} of {format_bytes(size)}")
         return "\n".join(lines[:6])
+
+
+def _is_inside(box: Box, frame: Box) -> bool:
+    """Whether a box lies inside of another one, of which it may be the larger part."""
+    is_within = frame.x <= box.x < frame.x + frame.width and frame.y <= box.y < frame.y + frame.height
+    return is_within and box is not frame
 
 
 def _fitted(metrics: QFontMetrics, text: str, room: float, is_name: bool) -> str:

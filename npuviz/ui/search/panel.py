@@ -10,7 +10,7 @@ from shiboken6 import isValid
 from npuviz.base.units import format_count, format_share
 from npuviz.ui.kit.columns import abbreviate_names
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
-from npuviz.ui.kit.parts import add_keys, column, filter_line, line, muted_label
+from npuviz.ui.kit.parts import add_keys, column, filter_line, line, summary_line
 from npuviz.ui.kit.row_model import RowModel
 from npuviz.ui.kit.table_view import add_copying, make_table
 from npuviz.ui.theme.theme import Theme
@@ -67,7 +67,7 @@ class SearchPanel(Panel):
             width=FIELD_WIDTH,
             title="Text to look for in the whole run",
         )
-        self.status = muted_label(self, "search.status")
+        self.status = summary_line("search.status")
         self.table = FoundTable(context.theme)
         self.view = make_table(
             self.table,
