@@ -30,7 +30,7 @@ from npuviz.targets.neuroncore.nki.frameworks import array_of, like_arguments, w
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
 from npuviz.targets.neuroncore.nki.observing import Observer
 from npuviz.targets.neuroncore.nki.record.element_types import carrier, dtype_of
-from npuviz.targets.neuroncore.nki.record.errors import KernelError, OutOfBounds
+from npuviz.targets.neuroncore.nki.record.errors import REFUSED, KernelError, OutOfBounds
 from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE, range_of_kernel
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
 from npuviz.targets.neuroncore.nki.record.output_writes import note_double_writes
@@ -369,7 +369,7 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     traced = trace_on(kernel, args, kwargs, spec)
     lowered = lower_traced(traced, spec, NoProgress())
     for text in traced.recording.notes:
-        if text.startswith(TRACED_ONCE):
+        if text.startswith((TRACED_ONCE, REFUSED)):
             warnings.warn(text, KernelWarning, stacklevel=3)
     done = execute(traced, lowered, spec, (), (kernel.files(), kernel.function.__name__))
     LAST[:] = [done]

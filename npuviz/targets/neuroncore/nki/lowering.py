@@ -22,7 +22,7 @@ from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Engine
 from npuviz.targets.neuroncore.nki.engine_choice import COMMUTATIVE, engine_for
 from npuviz.targets.neuroncore.nki.placing import Placing
-from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.errors import REFUSED, KernelError
 from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
@@ -97,7 +97,7 @@ class Lowering(Placing):
         notes = [Note("info", "assumed", _ASSUMED)]
         for text in self._recording.notes:
             name = text.partition(": ")[0]
-            is_warning = name.startswith("err_") or name == TRACED_ONCE
+            is_warning = name.startswith("err_") or name in (TRACED_ONCE, REFUSED)
             notes.append(Note("warning", name, text) if is_warning else Note("info", "assumed", text))
         if self._spilling.saved_bytes:
             notes.append(Note("warning", "spilled", self._spill_text()))

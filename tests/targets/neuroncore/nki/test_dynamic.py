@@ -151,7 +151,9 @@ def test_random_numbers_follow_their_seed_and_positions_are_counted(tmp_path) ->
 def kernel(x, seed):
     kept = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     places = nl.ndarray((x.shape[0], x.shape[1] + 1), dtype=nl.int32, buffer=nl.shared_hbm)
-    nisa.set_rng_seed(seed)
+    held = nl.ndarray((1, 1), dtype=nl.uint32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=held, src=seed)
+    nisa.set_rng_seed(held)
     tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=tile, src=x)
     nisa.dropout(dst=tile, data=tile, prob=0.25)

@@ -183,7 +183,7 @@ def test_a_kernel_is_chosen_and_gets_its_arguments(tmp_path) -> None:
             + "@nki.jit\ndef f(a):\n    t = nl.ndarray((8, 4), nl.float32)\n"
             + "    nisa.tensor_scalar_reduce(t, t, nl.add, 1.0, nl.subtract)\n",
             {"shape.a": "8x4"},
-            "kernel.py:8: tensor_scalar_reduce reduce_op: subtract does not accumulate",
+            "kernel.py:8: NkiValidationError: tensor_scalar_reduce: reduce_op subtract must be add, ",
         ),
         (
             FIRST + "@nki.jit\ndef f(a):\n    if nl.load(a):\n        pass\n",

@@ -116,7 +116,8 @@ def nonzero_with_count(dst: object, src: object, offset: object, padding: object
         raise KernelError("nonzero_with_count needs NeuronCore-v3 (trn2) or newer")
     if prod(target.shape[1:]) != prod(source.shape[1:]) + 1 or target.shape[0] != source.shape[0]:
         raise KernelError(
-            f"nonzero_with_count: {target!r} has one element more in a partition than {source!r}"
+            f"nonzero_with_count: dst {target!r} must have one element more in each partition than src "
+            f"{source!r}: {prod(source.shape[1:]) + 1}"
         )
     current().step(
         "nonzero_with_count", target, (source, target), offset=whole(offset), padding=whole(padding)

@@ -6,6 +6,9 @@ from npuviz.base.errors import TargetError
 
 UNDOCUMENTED = "is not in the public documentation of NKI, npuviz does not know what it does"
 
+REFUSED = "refused-by-compiler"
+"""Name of the warnings of what runs here and in the vendor's simulator, and is not compiled for the chip."""
+
 
 class KernelError(TargetError):
     """A rule of NKI that a kernel breaks.

@@ -90,6 +90,9 @@ def _text(
         bound = signature.bind(*args, **kwargs).arguments
     except TypeError as wrong:
         known = [each for each in signature.parameters if not each.startswith("_") and each != "self"]
+        strange = [each for each in kwargs if each not in signature.parameters]
+        if strange and "unexpected" not in str(wrong):
+            wrong = TypeError(f"got an unexpected keyword argument {strange[0]!r}, {wrong}")
         return f"{name}: {wrong}; its parameters are {', '.join(known) or 'none'}"
     return f"{name} does not take {_shown(bound.items())} ({what})"
 

@@ -304,9 +304,10 @@ class Tensor:
         return self.viewed((*self.shape[:at], 1, *self.shape[at:]), (*self.steps[:at], 0, *self.steps[at:]))
 
     def permute(self, dims: Sequence[int]) -> "Tensor":
-        """The dimensions in another order."""
-        if self.is_on_chip and dims[0] != 0:
-            raise KernelError(f"{self!r} permuted by {tuple(dims)}: the partition dimension comes first")
+        """The dimensions in another order. Raises KernelError."""
+        if sorted(dims) != list(range(self.ndim)) or (self.is_on_chip and dims[0] != 0):
+            rule = "each dimension is named once; on the chip the partition dimension comes first"
+            raise KernelError(f"{self!r} permuted by {tuple(dims)}: {rule}")
         return self.viewed(tuple(self.shape[d] for d in dims), tuple(self.steps[d] for d in dims))
 
     def free_broadcast(self, shape: tuple[int, ...]) -> "Tensor":

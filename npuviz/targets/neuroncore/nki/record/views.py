@@ -57,6 +57,8 @@ def ap(
     dtype: Any = None,
 ) -> Tensor:
     """A raw access pattern: [step, size] of each dimension in elements, from an offset."""
+    if vector_offset is not None and scalar_offset is not None:
+        raise KernelError(f"{tensor!r}: .ap takes vector_offset or scalar_offset, not both")
     base = tensor if dtype is None else tensor.view(dtype)
     steps, sizes = _pattern_of(tensor, pattern)
     first = 0 if offset is None else int(offset)
@@ -77,7 +79,10 @@ def ap(
     if steps[0] % pitch and sizes[0] > 1:
         raise KernelError(f"{tensor!r}: the first entry of .ap steps over partitions, {pitch} elements each")
     if sizes[0] > 1 and steps[0] != pitch:
-        raise KernelError(f"{tensor!r}: partitions are taken one after the other")
+        raise KernelError(
+            f"{tensor!r}: the first entry of .ap has a step of {steps[0]}: partitions are taken one after "
+            f"the other, {pitch} elements each"
+        )
     dense = base.reshape(base.shape[0], -1) if base.ndim > 1 else base
     if dense.steps[-1] != 1 and dense.shape[-1] > 1:
         raise KernelError(f"{tensor!r}: .ap of a view that is not contiguous")

@@ -1,0 +1,1 @@
+"""Rules of the documentation that calls are held against, generation 2."""
