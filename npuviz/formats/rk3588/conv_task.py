@@ -20,7 +20,7 @@ class ConvTask:
     `height` and `out_height` are the rows of this task, `layer_height` those of the layer's input (0:
     the same); `channels` must be padded as the layouts need it. `surface_stride` is the distance of
     output surfaces in atoms (0: the positions of this task); vendor streams round the positions of
-    the layer up to a multiple of 4.
+    the layer up to a multiple of 4. `row_notch` atoms lie between a row that is written and the next.
     `real_channels` goes into DATA_SIZE1 (0: `channels`). `feature_grains` 0 applies the rule of
     the manual, stride + R + 1; `data_banks` 0 means as many as the features fill, `weight_banks` 0
     the rest of 12.
@@ -46,6 +46,7 @@ class ConvTask:
     depthwise: bool = False
     layer_height: int = 0
     surface_stride: int = 0
+    row_notch: int = 0
     real_channels: int = 0
     feature_grains: int = 0
     data_banks: int = 0

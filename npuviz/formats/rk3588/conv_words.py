@@ -172,7 +172,7 @@ def _dpu_output(task: ConvTask) -> list[Word]:
         _dpu("DST_SURF_STRIDE", stride=_surface_stride(task)),
         _dpu("DATA_CUBE_WIDTH", width=task.out_width - 1),
         _dpu("DATA_CUBE_HEIGHT", height=task.out_height - 1),
-        _dpu("DATA_CUBE_NOTCH_ADDR"),
+        _dpu("DATA_CUBE_NOTCH_ADDR", notch_0=task.row_notch, notch_1=task.row_notch),
         _dpu("DATA_CUBE_CHANNEL", original_channels=original - 1, channels=task.out_channels - 1),
     ]
 

@@ -30,7 +30,8 @@ from npuviz.targets.rk3588.compiler.operators.activation import (
     table_of_halves,
     table_of_sums,
 )
-from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
+from npuviz.targets.rk3588.compiler.tiles.folding import Fold, folds, plain_fold
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import FP16, INT8
@@ -147,44 +148,73 @@ def convolve_into(
     dtype = source.dtype
     activation = layer.activation if fuses else None
     name = layer.head.name or layer.head.op_type
-    packed = _packed(shape, operands, dtype)
-    weights = b.constant(f"{name} weights", packed) if operands.held is None else operands.held(packed)
     table = None
     if activation is not None and limit_of(b.graph.constants, activation) is None:
         taken, out = activation.taken, layer.output.quantisation
         table = table_of_halves(activation) if not (taken and out) else table_of_sums(activation, taken, out)
-    own = stages_of(b, name, activation, operands, table)
-    stages = own if stages is None else replace(stages, bias_address=own.bias_address)
-    channels = operands.weights.shape[0 if shape.is_depthwise else 1]
-    rows, columns = shape.rows, shape.columns
     images = cube_shape(source.shape)[0]
-    filling = operands.pad_value if any(shape.pads) else 0
+    whole = _base_task(ends, shape, operands)
+    is_plain = second is not None or stages is not None or not (operands.held is operands.bias_held is None)
+    parts = [plain_fold(shape)] if is_plain else folds(b.spec, whole, shape)
+    made: list[tuple[Fold, int, Stages]] = []
+    for part in parts:
+        own = _of_fold(operands, part, packing(dtype).channels)
+        packed = _packed(part.shape, own, dtype)
+        weights = b.constant(f"{name} weights", packed) if own.held is None else own.held(packed)
+        found = stages_of(b, name, activation, own, table)
+        if stages is not None:
+            found = replace(stages, bias_address=found.bias_address)
+        made.append((part, weights.address, found))
     for image in range(images):
-        base = ConvTask(
-            in_dtype=dtype, out_dtype=target.dtype, width=columns.size, height=rows.size,
-            channels=aligned(channels, packing(dtype).channels),
-            kernels=operands.weights.shape[0], kernel_height=rows.kernel, kernel_width=columns.kernel,
-            out_width=columns.out, out_height=rows.out, stride_y=rows.stride, stride_x=columns.stride,
-            dilation_y=rows.dilation - 1, dilation_x=columns.dilation - 1,
-            pad_top=rows.before, pad_left=columns.before, pad_value=filling & 0xFFFFFFFF,
-            depthwise=shape.is_depthwise, layer_height=rows.size,
-            surface_stride=rows.out * columns.out, real_channels=channels,
-            quantised=dtype != "int8",
+        base = replace(
+            whole,
             feature_address=source.address + image * image_bytes(source.shape, dtype),
-            weight_address=weights.address,
             output_address=target.address + image * image_bytes(target.shape, dtype),
-        )  # fmt: skip
+        )
         if image and base.out_channels > aligned(base.kernels, packing(dtype).channels):
             # The channels that fill up one image lie where the next image begins.
             b.begin_layer()
-        for tile in tiles(b.spec, base, shape):
-            part = _from_kernel(stages, tile.kernel)
-            if second is not None:
-                part = _joining(part, second, (target, tile.task.output_address), rows.out * columns.out)
-            words = conv_words(tile.task, part)
-            if table is not None:
-                words = with_table(words, table, b.needs_table(tile.core, table), to_half=dtype == "float16")
-            b.task(layer.head.id, tile.core, words, enables_of(part))
+        for part, address, found in made:
+            for tile in part.tiles(b.spec, replace(base, weight_address=address)):
+                own_stages = _from_kernel(found, tile.kernel)
+                if second is not None:
+                    plane = shape.rows.out * shape.columns.out
+                    own_stages = _joining(own_stages, second, (target, tile.task.output_address), plane)
+                words = conv_words(tile.task, own_stages)
+                if table is not None:
+                    fills = b.needs_table(tile.core, table)
+                    words = with_table(words, table, fills, to_half=dtype == "float16")
+                b.task(layer.head.id, tile.core, words, enables_of(own_stages))
+
+
+def _base_task(ends: tuple[Buffer, Buffer], shape: Shape, operands: Operands) -> ConvTask:
+    """Return the task of a whole convolution, without addresses."""
+    (source, target), (rows, columns) = ends, (shape.rows, shape.columns)
+    dtype = source.dtype
+    channels = operands.weights.shape[0 if shape.is_depthwise else 1]
+    filling = operands.pad_value if any(shape.pads) else 0
+    return ConvTask(
+        in_dtype=dtype, out_dtype=target.dtype, width=columns.size, height=rows.size,
+        channels=aligned(channels, packing(dtype).channels),
+        kernels=operands.weights.shape[0], kernel_height=rows.kernel, kernel_width=columns.kernel,
+        out_width=columns.out, out_height=rows.out, stride_y=rows.stride, stride_x=columns.stride,
+        dilation_y=rows.dilation - 1, dilation_x=columns.dilation - 1,
+        pad_top=rows.before, pad_left=columns.before, pad_value=filling & 0xFFFFFFFF,
+        depthwise=shape.is_depthwise, layer_height=rows.size,
+        surface_stride=rows.out * columns.out, real_channels=channels,
+        quantised=dtype != "int8",
+    )  # fmt: skip
+
+
+def _of_fold(operands: Operands, part: Fold, group: int) -> Operands:
+    """Return the numbers of a part of a convolution. group  channels of an atom"""
+    factors = operands.factors
+    return replace(
+        operands,
+        weights=part.change(operands.weights),
+        bias=part.numbers(operands.bias, group),
+        factors=None if factors is None else part.numbers(factors, group),
+    )
 
 
 def _packed(shape: Shape, operands: Operands, dtype: str) -> np.ndarray:

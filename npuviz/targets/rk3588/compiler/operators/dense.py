@@ -25,7 +25,7 @@ from npuviz.targets.rk3588.compiler.dpu_task import cube_of
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.partition.matrices import matrix_cycles, matrix_fits
-from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 

@@ -21,7 +21,7 @@ from npuviz.targets.rk3588.compiler.layers import Layer
 from npuviz.targets.rk3588.compiler.moving import Span, move, whole
 from npuviz.targets.rk3588.compiler.operators.activation import emit_activation
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
-from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 from npuviz.targets.rk3588.task.work import ATOM_BYTES

@@ -18,7 +18,7 @@ from npuviz.targets.rk3588.compiler.dpu import ALU_ADD, MULTIPLY, Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
-from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 

@@ -17,7 +17,7 @@ from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operator_kinds import POOLS
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into, emit_convolution
 from npuviz.targets.rk3588.compiler.rescaling import rescaling, to_halves, to_integers
-from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8

@@ -19,7 +19,7 @@ from npuviz.targets.rk3588.compiler.operators.run_weights import (
     operands_at_run,
 )
 from npuviz.targets.rk3588.compiler.operators.signals import convolve_lines
-from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 
 
 def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:

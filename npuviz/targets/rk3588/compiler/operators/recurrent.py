@@ -32,7 +32,7 @@ from npuviz.targets.rk3588.compiler.recurrence.steps import (
 )
 from npuviz.targets.rk3588.compiler.recurrence.tasks import Begins, Direction, Part, State, as_half
 from npuviz.targets.rk3588.compiler.steps import HALF, SINGLE
-from npuviz.targets.rk3588.compiler.tiling import MAX_KERNELS, Shape
+from npuviz.targets.rk3588.compiler.tiles.tiling import MAX_KERNELS, Shape
 from npuviz.targets.rk3588.tables import Buffer
 
 

@@ -28,7 +28,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_int
 from npuviz.targets.rk3588.compiler.operators.functions import logarithm, root
 from npuviz.targets.rk3588.compiler.steps import HALF, SINGLE, Steps, bits
 from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, split_axes
-from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 

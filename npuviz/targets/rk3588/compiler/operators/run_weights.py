@@ -31,7 +31,7 @@ from npuviz.targets.rk3588.compiler.operators.dense import is_dense_faster, plac
 from npuviz.targets.rk3588.compiler.operators.rows import relaid, rows_of
 from npuviz.targets.rk3588.compiler.steps import HALF, Steps
 from npuviz.targets.rk3588.compiler.strides import Axis
-from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape, tiles
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 

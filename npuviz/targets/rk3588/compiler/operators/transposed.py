@@ -23,7 +23,7 @@ from npuviz.targets.rk3588.compiler.operators.conv import (
     operands_of,
     weights_of,
 )
-from npuviz.targets.rk3588.compiler.tiling import Shape
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 

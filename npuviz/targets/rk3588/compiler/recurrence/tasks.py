@@ -20,7 +20,7 @@ from npuviz.targets.rk3588.compiler.lookup_table import ActivationTable
 from npuviz.targets.rk3588.compiler.operators.conv import conv_words, enables_of, pack_dense
 from npuviz.targets.rk3588.compiler.recurrence.gates import Gates, fits
 from npuviz.targets.rk3588.compiler.steps import HALF, SINGLE
-from npuviz.targets.rk3588.compiler.tiling import Shape, tiles
+from npuviz.targets.rk3588.compiler.tiles.tiling import Shape, tiles
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.work import ATOM_BYTES
 

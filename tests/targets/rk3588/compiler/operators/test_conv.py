@@ -71,7 +71,7 @@ def test_chains_on_several_cores(tmp_path: Path, quantised: bool, cores: str) ->
 def test_rows_are_cut_to_the_banks(tmp_path: Path, quantised: bool) -> None:
     """Later tiles keep the weights where all of them stay in CBUF."""
     model = Model(1, 32, 80, 16)
-    model.conv("x", 32, 16, 3, 3, pads=[1, 1, 1, 1])
+    model.conv("x", 32, 32 if quantised else 16, 3, 3, pads=[1, 1, 1, 1])
     path = model.save(tmp_path, quantised=quantised)
     small = {"cbuf_bank_bytes": "2048" if quantised else "4096"}
     found = convolutions(on_npu(path, small))

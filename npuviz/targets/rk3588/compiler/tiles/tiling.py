@@ -52,18 +52,20 @@ class Shape:
         return self.rows.before, self.columns.before, self.rows.after, self.columns.after
 
 
-def tiles(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
+def tiles(spec: RknnSpec, base: ConvTask, shape: Shape, rows: tuple[int, int] | None = None) -> list[Tile]:
     """Return the faster of two plans: cores share the rows, or the kernels. Raises CannotLower if CBUF is too
     small.
 
     With rows every core reads all weights, with kernels all features.
+
+    rows  first of the output's rows, and the one after the last; None: all
     """
-    group = packing(base.in_dtype).kernels
+    group, span = packing(base.in_dtype).kernels, rows or (0, shape.rows.out)
     plans: list[list[Tile]] = []
     if base.kernels <= MAX_KERNELS:
-        plans.append(_by_rows(spec, base, shape))
+        plans.append(_by_rows(spec, base, shape, span))
     if not base.depthwise and (not plans or (spec.cores > 1 and base.kernels > group)):
-        plans.append(_by_kernels(spec, base, shape))
+        plans.append(_by_kernels(spec, base, shape, span))
     return min(plans, key=lambda plan: cost(spec, plan))
 
 
@@ -90,17 +92,18 @@ def _core_cycles(spec: RknnSpec, task: ConvTask) -> float:
     return max(atoms * taps * blocks * groups, atoms * groups * size / spec.output_rate)
 
 
-def _by_rows(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
-    cores = min(spec.cores, shape.rows.out)
+def _by_rows(spec: RknnSpec, base: ConvTask, shape: Shape, rows: tuple[int, int]) -> list[Tile]:
+    count = rows[1] - rows[0]
+    cores = min(spec.cores, count)
     found: list[Tile] = []
     for core in range(cores):
-        low, high = (shape.rows.out * n // cores for n in (core, core + 1))
+        low, high = (rows[0] + count * n // cores for n in (core, core + 1))
         for task in _row_tiles(spec, base, shape, low, high):
             found.append(Tile(core, replace(task, co_work=ROW_SPLIT[cores])))
     return found
 
 
-def _by_kernels(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
+def _by_kernels(spec: RknnSpec, base: ConvTask, shape: Shape, rows: tuple[int, int]) -> list[Tile]:
     group, item = packing(base.in_dtype).kernels, numpy_dtype(base.out_dtype).itemsize
     groups = -(-base.kernels // group)
     cores = min(spec.cores, groups)
@@ -114,7 +117,7 @@ def _by_kernels(spec: RknnSpec, base: ConvTask, shape: Shape) -> list[Tile]:
                 weight_address=base.weight_address + low * base.kernel_bytes,
                 output_address=base.output_address + low * shape.rows.out * shape.columns.out * item,
             )
-            for task in _row_tiles(spec, part, shape, 0, shape.rows.out):
+            for task in _row_tiles(spec, part, shape, *rows):
                 found.append(Tile(core, replace(task, co_work=KERNEL_SPLIT[cores]), low))
     return found
 
@@ -171,5 +174,5 @@ def _cut(
             weight_reuse=stays and number > 0,
             feature_grains=min(height + 1, 1023),
             feature_address=base.feature_address + begin * base.width * ATOM_BYTES,
-            output_address=base.output_address + first * shape.columns.out * ATOM_BYTES,
+            output_address=base.output_address + first * (shape.columns.out + base.row_notch) * ATOM_BYTES,
         )

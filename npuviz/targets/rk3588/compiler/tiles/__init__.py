@@ -1,0 +1,1 @@
+"""Cut convolutions into tasks: rows, kernels, and several places at once."""
