@@ -105,8 +105,16 @@ def test_assertions_fail_where_they_should(tmp_path: Path):
         ran(session)
         (values,) = outputs(session).values()
         assert_close(session, values)
-        with pytest.raises(AssertionError):
+        with pytest.raises(AssertionError, match=r"elements are wrong \(bfloat16 0.02 of the element"):
             assert_close(session, values + 1)
+        largest = np.abs(values).max()
+        near = values + values.dtype.type(0.01) * largest
+        assert_close(session, near)
+        with pytest.raises(
+            AssertionError, match=r"rtol 1e-06, atol 1e-06\)\n  \[0, 0\]: found .*, expected "
+        ):
+            assert_close(session, near, rtol=1e-6)
+        assert_close(session, values + 1, atol=1.5)
         with pytest.raises(AssertionError, match="shape"):
             assert_close(session, np.zeros(3))
         with pytest.raises(AssertionError, match="at most 10"):

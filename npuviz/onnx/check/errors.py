@@ -30,6 +30,20 @@ class Tolerance:
         )
 
 
+FLOAT_LIMITS: dict[str, tuple[Tolerance, float]] = {
+    "float32": (Tolerance(1e-4, 2e-5), 2e-5),
+    "float16": (Tolerance(4e-3, 4e-3), 2e-3),
+    "bfloat16": (Tolerance(2e-2, 2e-2), 1e-2),
+    "float8": (Tolerance(2e-1, 2e-1), 1e-1),
+}
+"""What a program that a person wrote may be off by, per float type, coarsest last: errors of elements, and of
+the whole tensor as relative L2.
+
+Ref: the gates of NKIBench for float32 and bfloat16 (relative L2 2e-5, 1e-2). Assumed: the others, a few
+roundings of the type.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Errors:
     """Wrong elements (flat bool), the largest error, the largest error relative to the largest magnitude, and

@@ -11,7 +11,7 @@ import numpy as np
 
 from npuviz.base.errors import NpuvizError, UsageError
 from npuviz.base.progress import Progress
-from npuviz.onnx.check.errors import INTEGERS, Errors, Tolerance, float_errors, integer_errors
+from npuviz.onnx.check.errors import FLOAT_LIMITS, INTEGERS, Errors, float_errors, integer_errors
 from npuviz.onnx.check.spread import spread_of
 from npuviz.program.program import Program
 from npuviz.program.source import line_of
@@ -24,18 +24,7 @@ from npuviz.targets.neuroncore.nki.record.errors import KernelTimeout
 from npuviz.targets.neuroncore.nki.user_python import imported, stand_ins, user_error, watched
 from npuviz.targets.neuroncore.values.engine import ValueEngine
 
-LIMITS: dict[str, tuple[Tolerance, float]] = {
-    "float32": (Tolerance(1e-4, 2e-5), 2e-5),
-    "float16": (Tolerance(4e-3, 4e-3), 2e-3),
-    "bfloat16": (Tolerance(2e-2, 2e-2), 1e-2),
-    "float8": (Tolerance(2e-1, 2e-1), 1e-1),
-}
-"""Per float type, coarsest last: errors of elements, and of the whole tensor as relative L2.
-
-Ref: the gates of NKIBench for float32 and bfloat16 (relative L2 2e-5, 1e-2). Assumed: the others, a few
-roundings of the type.
-"""
-_FLOATS = tuple(LIMITS)
+_FLOATS = tuple(FLOAT_LIMITS)
 NO_VALUE = "the reference gives no value for them"
 
 
@@ -272,7 +261,7 @@ def _errors(found: np.ndarray, expected: np.ndarray, coarsest: str) -> tuple[Err
         if expected.dtype.kind in "iub":
             return integer_errors(found, expected, 0, INTEGERS), 0.0, 0.0
         return integer_errors(found, np.rint(expected.astype(np.float64)), 1, "integers within one"), 0.0, 0.0
-    tolerance, limit = LIMITS[coarsest]
+    tolerance, limit = FLOAT_LIMITS[coarsest]
     with np.errstate(all="ignore"):
         exact = expected.astype(np.float64)
         # What the tensor's type cannot hold is right when it is what the cast makes of it.
@@ -295,7 +284,7 @@ def _farthest(found: np.ndarray, expected: np.ndarray) -> np.ndarray:
 
 
 def _coarsest(program: Program, engine: ValueEngine) -> str:
-    """The coarsest float type, a key of LIMITS, that the kernel's tensors and tiles have."""
+    """The coarsest float type, a key of FLOAT_LIMITS, that the kernel's tensors and tiles have."""
     return coarsest_of(
         {tensor.dtype for tensor in program.graph.tensors} | types_used(engine.tables.instructions)
     )
@@ -308,12 +297,12 @@ def types_used(instructions: np.ndarray) -> set[str]:
 
 
 def coarsest_of(types: Iterable[str]) -> str:
-    """The key of LIMITS of the coarsest float type among some types; the finest one if none is a float."""
+    """The key of FLOAT_LIMITS of the coarsest float type among some types; the finest if none is a float."""
     return _FLOATS[max((_FLOATS.index(found) for found in map(_family, types) if found), default=0)]
 
 
 def _family(dtype: str) -> str:
-    """The key of LIMITS of a type, "" for integers."""
+    """The key of FLOAT_LIMITS of a type, "" for integers."""
     if dtype == "tfloat32":
         return "float16"  # as many bits of a fraction
-    return "float8" if dtype.startswith("float8") else dtype if dtype in LIMITS else ""
+    return "float8" if dtype.startswith("float8") else dtype if dtype in FLOAT_LIMITS else ""

@@ -34,7 +34,8 @@ MAX_TEXT = 600
 _OUTER_MODULES = ("neuronxcc", "nki")
 _OWN_FOLDER = str(Path(__file__).parent)
 _LIBRARIES = (sysconfig.get_path("stdlib"), "<frozen ")
-_RELATIVE = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
+_IMPORTED = re.compile(rb"^\s*(?:from|import)\s+(\.|\w+)", re.MULTILINE)
+"""The first part of each import's name."""
 Result = TypeVar("Result")
 
 
@@ -63,18 +64,21 @@ def stand_ins(*folders: Path) -> Generator[None]:
 
 
 def package_folders(path: Path) -> list[Path]:
-    """Where the package begins that a file with relative imports is part of; empty for any other file."""
+    """Where the package begins that a file is part of and imports from; empty for any other file."""
     return [] if not _package_of(path) else [path.resolve().parents[_package_of(path).count(".") + 1]]
 
 
 def _package_of(path: Path) -> str:
-    """The package whose modules a file imports by relative names, "" if it does not."""
+    """The package that a file lies in and imports from, by relative names or its own; "" if it does not."""
     names: list[str] = []
     folder = path.resolve().parent
     while (folder / "__init__.py").is_file():
         names.insert(0, folder.name)
         folder = folder.parent
-    return ".".join(names) if names and _RELATIVE.search(path.read_bytes()) else ""
+    if not names:
+        return ""
+    imported_names = set(_IMPORTED.findall(path.read_bytes()))
+    return ".".join(names) if imported_names & {b".", names[0].encode()} else ""
 
 
 def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Result:
@@ -184,15 +188,12 @@ def imported(path: Path) -> ModuleType:
     parsed(path, text)
     package = _package_of(path)
     name = f"{package}.{path.stem}" if package else f"npuviz_kernel_{abs(hash(str(path)))}"
-    found = importlib.util.spec_from_file_location(name, path)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules[found.name] = module
     try:
         if package:
             importlib.import_module(package)
-        found.loader.exec_module(module)
+            if name in sys.modules:  # the package imports this file
+                return sys.modules[name]
+        return _executed(name, path)
     except KernelError as error:
         raise located(error) from error
     except (KernelTimeout, NpuvizError):
@@ -202,7 +203,16 @@ def imported(path: Path) -> ModuleType:
             return imported(path)
         raise user_error(error, path) from error
     finally:
-        sys.modules.pop(found.name, None)
+        sys.modules.pop(name, None)
+
+
+def _executed(name: str, path: Path) -> ModuleType:
+    found = importlib.util.spec_from_file_location(name, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    found.loader.exec_module(module)
     return module
 
 

@@ -75,3 +75,20 @@ def test_a_kernel_in_a_package_imports_by_relative_names(tmp_path) -> None:
     assert not [name for name in set(sys.modules) - before if name.startswith("mine")]
     with pytest.raises(KernelError, match=r"kernel.py:6: ModuleNotFoundError: .*mine.absent"):
         loaded(inner, text.replace("..helpers", "..absent"), {"x": x})
+
+
+@pytest.mark.parametrize("helpers", [".helpers", "mine.helpers"])
+def test_a_kernel_runs_as_a_part_of_the_package_that_imports_it(tmp_path, helpers) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from .kernel import kernel\n")
+    (folder / "helpers.py").write_text("def twice(tile):\n    return tile * 2\n")
+    text = (
+        FIRST + f"from {helpers} import twice\n\n@nki.jit\ndef kernel(x):\n"
+        "    out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)\n"
+        "    nl.store(out, twice(nl.load(x)))\n"
+        "    return out\n"
+    )
+    x = random(8, 4)
+    assert np.array_equal(ran(folder, text, {"x": x}), 2 * x)
+    assert not [name for name in sys.modules if name.split(".")[0] == "mine"]
