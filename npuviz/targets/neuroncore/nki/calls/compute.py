@@ -43,23 +43,22 @@ def nc_matmul(
     """
     a, b = tile(stationary, "nc_matmul stationary"), tile(moving, "nc_matmul moving")
     for each in (a, b):
-        if each.buffer != SBUF:
+        if each.buffer != SBUF and mask is not False:
             raise KernelError(f"nc_matmul: {each!r} must lie in SBUF", "err_unsupported_memory")
     double_row = _is_double_row(perf_mode, (a, b))
     if len(tile_position) or len(tile_size):
         current().note("nc_matmul tiles of PE (tile_position) run one after the other (assumed)")
     rows, columns = shape = _product_shape(a, b, double_row)
-    if mask is not None:
-        if not isinstance(mask, Mask):
-            raise KernelError("nc_matmul mask is no comparison", "err_unsupported_expression_in_mask")
+    if isinstance(mask, Mask):
         raise KernelError("nc_matmul with mask= : put the mask into the subscripts of its operands")
+    box = box_of(mask, shape)
     recording = current()
     hints = Flag.STATIONARY_ONEZERO * bool(is_onezero[0]) | Flag.MOVING_ONEZERO * bool(is_onezero[1])
     hints |= Flag.TRANSPOSE * bool(is_transpose)
     if dst is None:
         kind = a.dtype if is_transpose and is_float(a.dtype) and recording.version > 1 else FLOAT32
         return recording.result(
-            "matmul", shape, kind, (a, b), None, PSUM, accumulate=False, double_row=double_row, hints=hints
+            "matmul", shape, kind, (a, b), box, PSUM, accumulate=False, double_row=double_row, hints=hints
         )
     target = tile(dst, "nc_matmul dst")
     if target.buffer != PSUM:
@@ -70,7 +69,7 @@ def nc_matmul(
         "matmul",
         target,
         (a, b),
-        None,
+        box,
         accumulate=recording.accumulates(target, accumulate),
         double_row=double_row,
         hints=hints,

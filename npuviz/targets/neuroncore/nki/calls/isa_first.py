@@ -10,7 +10,8 @@ from npuviz.targets.neuroncore.nki.calls.operands import refuse, refuse_unknown,
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Mask
-from npuviz.targets.neuroncore.nki.record.tensors import Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.recording import current
+from npuviz.targets.neuroncore.nki.record.tensors import PSUM, Tensor, box_of
 
 engine, reduce_cmd, oob_mode = isa_names.engine, isa_names.reduce_cmd, isa_names.oob_mode
 dge_mode, nc_version = isa_names.dge_mode_first, isa_names.nc_version
@@ -40,10 +41,27 @@ def nc_matmul(
     **_: Any,
 ) -> Tensor:
     """stationary.T @ moving, in PSUM."""
+    if mask is not False:
+        stationary, moving = _in_sbuf(stationary), _in_sbuf(moving)
     return compute.nc_matmul(
         None, stationary, moving, is_transpose, None, mask, perf_mode, tile_position, tile_size,
         (is_stationary_onezero, is_moving_onezero),
     )  # fmt: skip
+
+
+def _in_sbuf(operand: Any) -> Any:
+    """An operand of a product; a transposed tile that the kernel has put nowhere is copied out of PSUM.
+
+    # Assumed: the compiler does so. Flash attention of nki-samples (0898a77) multiplies such tiles on trn1.
+    """
+    recording = current()
+    if not isinstance(operand, Tensor) or operand.buffer != PSUM:
+        return operand
+    maker = recording.maker_of(operand)
+    if maker is None or maker.op != "transpose":
+        return operand
+    recording.note("a tile of nc_transpose that nc_matmul reads is copied from PSUM to SBUF first (assumed)")
+    return recording.actions.copied(operand, operand.dtype)
 
 
 def nc_transpose(data: Any, *, mask: Any = None, dtype: Any = None, engine: Any = 0, **_: Any) -> Tensor:

@@ -1,6 +1,5 @@
 """nki.language: what both generations have, on the recording of the kernel that runs."""
 
-import builtins
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls import patterns
 from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown
 from npuviz.targets.neuroncore.nki.calls.ordering import no_reorder as no_reorder
+from npuviz.targets.neuroncore.nki.record.block_tensors import BlockTensor, Tiles
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, PACKED, dtype_of, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Grid, Index, MultiGrid, arange
@@ -22,6 +22,7 @@ from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.scopes import shared_memory_text
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of
+from npuviz.targets.neuroncore.nki.record.variable_names import assigned_name, users_frame
 
 float32 = NAMES["float32"]
 float16 = NAMES["float16"]
@@ -210,78 +211,6 @@ def spmd_dim(*sizes: int) -> int:
 # --- creation ----------------------------------------------------------------------------------------
 
 
-class BlockTensor:
-    """Tiles by block index: dimensions before the partition dimension."""
-
-    def __init__(
-        self, shape: Sequence[int], blocks: int, dtype: Any, buffer: Any, name: str, value: Any
-    ) -> None:
-        self.shape = tuple(int(size) for size in shape)
-        self.dtype = dtype_of(dtype)
-        self._blocks = self.blocks = blocks
-        self._buffer = buffer
-        self._name = name
-        self._value = value
-        self._tiles: dict[tuple[int, ...], Tensor] = {}
-        self.scope = current().scope()
-
-    def __repr__(self) -> str:
-        return f"tensor {self._name} {self.dtype}{list(self.shape)}".replace("  ", " ")
-
-    ndim = property(lambda self: len(self.shape))
-    buffer = property(lambda self: self._buffer)
-
-    def _split(self, key: Any, value: Any = None) -> tuple[Tensor, tuple[Any, ...]]:
-        items = list(key) if isinstance(key, tuple) else [key]
-        head, rest = [_constant(each) for each in items[: self._blocks]], items[self._blocks :]
-        if len(head) < self._blocks or builtins.any(
-            not hasattr(each, "__index__") or isinstance(each, Tensor) for each in head
-        ):
-            raise KernelError(
-                f"{self._name or 'a tensor'} {list(self.shape)}: the first {self._blocks} dimensions are "
-                "blocks and take integers or loop indices",
-                "err_failed_to_infer_tile_from_local_tensor",
-            )
-        place = tuple(
-            int(each) + size * (int(each) < 0) for each, size in zip(head, self.shape, strict=False)
-        )
-        for at, size in zip(place, self.shape, strict=False):
-            if not 0 <= at < size:
-                raise KernelError(
-                    f"block {list(place)} of a tensor {list(self.shape)}", "err_tensor_access_out_of_bound"
-                )
-        found = self._tiles.get(place)
-        if found is None:
-            label = f"{self._name or 'tile'}[{','.join(map(str, place))}]"
-            found = self._tiles[place] = _made(
-                self.shape[self._blocks :],
-                self.dtype,
-                self._buffer,
-                label,
-                None,
-                self,
-            )
-            if self._value is not None:
-                current().filled_before(found, self._value, value)
-        return found, tuple(rest)
-
-    def __getitem__(self, key: Any) -> Tensor:
-        tile, rest = self._split(key)
-        return tile[rest] if rest else tile
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        tile, rest = self._split(key, value)
-        tile[rest if rest else ...] = value
-
-    def __bool__(self) -> bool:
-        return True
-
-
-def _constant(item: Any) -> Any:
-    """The number that an index tensor of one element holds; anything else itself."""
-    return item.const if isinstance(item, Index) and math.prod(item.shape) == 1 else item
-
-
 def _space(buffer: Any) -> str:
     if buffer is None:
         return SBUF
@@ -325,7 +254,13 @@ def _tensor(shape: Any, dtype: Any, buffer: Any, name: str, value: Any = None) -
         sizes = (*sizes, 1)
     blocks = next((at for at, size in enumerate(sizes) if isinstance(size, ParDim)), 0)
     if blocks and _space(buffer) != HBM:
-        return BlockTensor(sizes, blocks, dtype, buffer, name, value)
+        whole = tuple(int(size) for size in sizes)
+
+        def make(label: str, maker: Any) -> Tensor:
+            return _made(whole[blocks:], dtype, buffer, label, None, maker)
+
+        tiles = Tiles(make, name or assigned_name(users_frame()), value, buffer, current().scope())
+        return BlockTensor(whole, blocks, dtype_of(dtype), tiles)
     return _made(sizes, dtype, buffer, name, value)
 
 

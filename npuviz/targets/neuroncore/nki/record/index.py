@@ -24,6 +24,12 @@ class Boxes(tuple[Box, ...]):
     """Boxes that do not meet."""
 
 
+def is_empty(part: Box | Boxes) -> bool:
+    """Return whether a box, or each of several, has no elements."""
+    boxes = part if isinstance(part, Boxes) else (part,)
+    return all(any(end <= first for first, end in box) for box in boxes)
+
+
 _ALL = slice(None)
 
 

@@ -11,7 +11,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, Dtype, d
 from npuviz.targets.neuroncore.nki.record.endless import Conditions
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.fitting import can_reshape, cut_to, shaped
-from npuviz.targets.neuroncore.nki.record.index import Box, Boxes
+from npuviz.targets.neuroncore.nki.record.index import Box, Boxes, is_empty
 from npuviz.targets.neuroncore.nki.record.indirection import resolved, scatter
 from npuviz.targets.neuroncore.nki.record.loop_sums import LoopSum
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
@@ -217,7 +217,7 @@ class Recording(Positions):
             for each in box:
                 self.step(kind, target, sources, each, **values)
             return Step(kind, None, (), {}, -1, box)
-        if box is not None and any(end <= first for first, end in box):
+        if box is not None and is_empty(box):
             return Step(kind, None, (), {}, -1, box)
         view, (target, sources) = target, resolved(self, kind, target, tuple(sources), values)
         now = self.moment()
@@ -276,6 +276,10 @@ class Recording(Positions):
             self._made_parts[made.storage.id] = step.box
         else:
             self._results[made.storage.id] = step
+
+    def maker_of(self, made: Tensor) -> Step | None:
+        """The step whose result a tile is, None where that lies in memory of the kernel's."""
+        return self._results.get(made.storage.id)
 
     def keep_part(self, made: Tensor, part: Box | Boxes) -> None:
         """Remember that only a part of a new tile has values: a mask left out the rest."""
@@ -409,6 +413,9 @@ class Recording(Positions):
     def add_in_place(self, target: Tensor, value: object) -> Tensor:
         """`t[...] += value`: accumulation where a product goes to PSUM, else an addition."""
         if isinstance(value, Tensor):
+            part = self._made_parts.get(value.storage.id)
+            if part is not None and is_empty(part):
+                return target  # a mask has left nothing of it
             step = self._results.get(value.storage.id)
             is_product = step is not None and step.op == "matmul" and not value.storage.reads
             fits = target.storage.space == PSUM and value.size == target.size
