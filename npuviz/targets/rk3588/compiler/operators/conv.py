@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import frexp
+from math import frexp, log2
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from npuviz.targets.rk3588.task.work import FP16, INT8
 
 CONV_ENABLES = 0x0D
 CONV_RDMA_ENABLES = 0x1D
+FINEST_SHARE = 2048
+"""How many times smaller than the largest factor of a kernel another one may be: each is a number of 15 bits.
+Weights with smaller ones are rounded to this."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +100,31 @@ def operands_of(layer: Layer, weights: np.ndarray, scales: np.ndarray, bias: np.
     kernels = weights.shape[0]
     if scales.size not in (1, kernels):
         raise CannotLower("weight scales that are not one a kernel")
-    by_kernel = np.broadcast_to(scales, (kernels,)) * source.scale
-    whole = np.rint(bias / by_kernel)
+    own = np.broadcast_to(scales, (kernels,)) * source.scale / quantisation.scale
+    factors = np.maximum(own, own.max() / FINEST_SHARE)
+    weights = np.rint(weights * (own / factors).reshape(-1, *[1] * (weights.ndim - 1))).astype(np.int8)
+    unit = _unit(factors, looks_up=layer.sums is not layer.output.quantisation)
+    # A bias may be far larger than the products of a kernel with a small factor, which its few bits change.
+    used = factors if unit is None else np.rint(factors / unit) * unit
+    whole = np.rint(bias / (used * quantisation.scale))
     # sum(w * (x - z)) = sum(w * x) - z * sum(w); padding then holds z.
     sums = weights.reshape(kernels, -1).astype(np.int64).sum(axis=1)
     folded = np.clip(whole - source.zero_point * sums, -(1 << 31), (1 << 31) - 1)
     return Operands(
-        weights, folded.astype(np.int32), by_kernel / quantisation.scale, quantisation.zero_point,
+        weights, folded.astype(np.int32), factors, quantisation.zero_point,
         source.zero_point, quantisation.scale,
     )  # fmt: skip
+
+
+def _unit(factors: np.ndarray, *, looks_up: bool) -> float | None:
+    """Return what 1 in the share of a kernel stands for; None where all kernels have one factor for OUT_CVT.
+
+    looks_up  whether sums go into a table: one step of int8 is INPUT_FACTOR units there
+    """
+    largest = float(factors.max())
+    if looks_up:
+        return 2.0 ** (frexp(largest * INPUT_FACTOR)[1] - SCALE_BITS) / INPUT_FACTOR
+    return largest / (1 << SCALE_BITS) if np.ptp(factors) > 0 else None
 
 
 # --- tasks ---------------------------------------------------------------------------------------------
@@ -249,19 +268,19 @@ def stages_of(
     if operands.factors is None:
         return Stages(bias_address=bias, relu=relu, limit=held_limit(limit) if limit is not None else 0)
     largest = float(operands.factors.max())
-    if table is not None:
-        # One step of int8 is INPUT_FACTOR units of the table; BN scales each kernel to that.
-        shift = SCALE_BITS - frexp(largest * INPUT_FACTOR)[1]
-        shares = np.rint(operands.factors * INPUT_FACTOR * 2.0**shift).astype(np.int16)
-        address = b.constant(f"{name} scales", filled_up(shares), "bias").address
-        return Stages(bias_address=bias, scale_address=address, scale_shift=shift)
+    unit = _unit(operands.factors, looks_up=table is not None)
+    scales = None
+    if unit is not None:
+        shares = np.rint(operands.factors / unit).astype(np.int16)
+        scales = b.constant(f"{name} scales", filled_up(shares), "bias").address
+    if table is not None and unit is not None:
+        shift = round(-log2(unit * INPUT_FACTOR))
+        return Stages(bias_address=bias, scale_address=scales, scale_shift=shift)
     held = held_limit(limit, largest * operands.out_scale) if limit is not None else 0
     end = requantisation(largest, operands.offset)
     stages = Stages(bias_address=bias, relu=relu, limit=held, out=end)
-    if np.ptp(operands.factors) > 0:
-        shares = np.rint(operands.factors / largest * (1 << SCALE_BITS)).astype(np.int16)
-        address = b.constant(f"{name} scales", filled_up(shares), "bias").address
-        stages = replace(stages, scale_address=address, scale_shift=SCALE_BITS)
+    if scales is not None:
+        stages = replace(stages, scale_address=scales, scale_shift=SCALE_BITS)
     return stages
 
 
