@@ -215,3 +215,17 @@ def test_more_rows_than_a_task_holds(tmp_path: Path) -> None:
     found = convolutions(on_npu(model.save(tmp_path)))
     assert sum(conv.out_height for conv in found) == 5000
     assert max(conv.height for conv in found) <= 2047
+
+
+@pytest.mark.parametrize("activation", ["", "Sigmoid"])
+def test_kernels_of_small_weights_keep_their_bias(tmp_path: Path, activation: str) -> None:
+    """Kernels share a factor, of which each has 15 bits: a bias is far more than those of a small one say."""
+    model = Model(1, 16, 10, 10)
+    random = np.random.default_rng(5)
+    weights = random.standard_normal((24, 16, 3, 3)) / 12
+    weights[::2] *= 10.0 ** random.uniform(-7, 0, (12, 1, 1, 1))
+    bias = model.constant((2 * random.standard_normal(24)).astype(np.float32))
+    made = model.add("Conv", "x", model.constant(weights.astype(np.float32)), bias, pads=[1, 1, 1, 1])
+    if activation:
+        model.add(activation, made)
+    on_npu(model.save(tmp_path, quantised=True, per_channel=True))
