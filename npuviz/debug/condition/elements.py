@@ -2,11 +2,12 @@
 words they receive."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
 
 from npuviz.debug.condition.tokens import COMPARISONS, Token, TokenReader, quoted
 from npuviz.program.instruction import Listing
-from npuviz.program.source import HasSource
+from npuviz.program.source import HasCalls, HasSource
 from npuviz.sim.fabric import FabricShape
 from npuviz.sim.stop import (
     CMP_EQ,
@@ -24,6 +25,15 @@ Row = tuple[int, int, int, int, int]
 ANYWHERE = 0
 LIMITS = {"data": (WORD_DATA, 1 << 32), "index": (WORD_INDEX, 1 << 16), "half": (WORD_HALF, 1 << 16)}
 """Parts of a word that can be compared, with the limit that integers must be below."""
+
+
+def _files_of(source: HasSource, name: str) -> list[int]:
+    """The files of a name, or of the end of a path ("kernels/norm.py")."""
+    exact = [number for number, file in enumerate(source.sources) if file.name == name]
+    parts = tuple(part for part in PurePath(name).parts if part != ".")
+    if exact or len(parts) < 2:
+        return exact
+    return [n for n, file in enumerate(source.sources) if PurePath(file.path).parts[-len(parts) :] == parts]
 
 
 class ElementWords:
@@ -62,7 +72,7 @@ class ElementWords:
         if self._source is None:
             return ""
         file, colon, line = name.rpartition(":")
-        if colon and line.isdecimal() and any(source.name == file for source in self._source.sources):
+        if colon and line.isdecimal() and _files_of(self._source, file):
             return "line"
         return next((entry.kind for entry in self._source.entries if entry.name == name), "")
 
@@ -98,10 +108,12 @@ class ElementWords:
         )
         name, colon, number = place.name.rpartition(":")
         line = self._words.integer(place, number, "a line, such as `line pe.csl:42`")
-        files = {file.name: index for index, file in enumerate(source.sources)}
-        if colon and name not in files:
-            raise self._words.error(place, f"no file {name}" + self._words.hint(name, files))
-        wanted = [files[name]] if colon else [i for i, f in enumerate(source.sources) if not f.library]
+        wanted = (
+            _files_of(source, name) if colon else [i for i, f in enumerate(source.sources) if not f.library]
+        )
+        if not wanted:
+            hint = self._words.hint(name, [file.name for file in source.sources])
+            raise self._words.error(place, f"no file {name}{hint}")
         ranges = [found for file in wanted for found in source.ranges_of_line(file, line)]
         if not ranges:
             near = [n for file in wanted for n in source.lines_with_code(file)]
@@ -110,7 +122,8 @@ class ElementWords:
             raise self._words.error(place, f"no instruction comes from line {line}{hint}")
         element = self.take_at()
         # Only where the line begins, so that it stops once and not at each instruction of the line.
-        return [(STOP_INSTRUCTION, element, low, low + 1, 0) for low, _ in ranges]
+        firsts = self._in_turns([low for low, _ in ranges])
+        return [(STOP_INSTRUCTION, element, low, low + 1, 0) for low in firsts]
 
     def _entry(self, kind: str) -> list[Row]:
         source = self._source
@@ -120,7 +133,34 @@ class ElementWords:
             self._words.take(f"the name of a {kind}", map(quoted, entries)), entries, kind
         )
         element = self.take_at()
-        return [(STOP_INSTRUCTION, element, index, index + 1, 0) for index in entry.instructions]
+        return [
+            (STOP_INSTRUCTION, element, index, index + 1, 0) for index in self._in_turns(entry.instructions)
+        ]
+
+    def _in_turns(self, instructions: Sequence[int]) -> Sequence[int]:
+        """Parse `if VARIABLE == 2 and ...` if it follows, and keep only instructions of such turns."""
+        listing = self._source
+        if not isinstance(listing, HasCalls) or not self._words.follows("if"):
+            return instructions
+        turns = {
+            each: {loop.variable: loop.value for call in listing.calls_of(each) for loop in call.loops}
+            for each in instructions
+        }
+        known = {variable: variable for found in turns.values() for variable in found}
+        while True:
+            token = self._words.take("the variable of a loop around it, such as `if block == 2`", known)
+            name = self._words.lookup(token, known, "loop around it over a variable")
+            holds = COMPARISONS[self._words.take_comparison()][1]
+            bound = self._words.take_number()
+            kept = [each for each in turns if name in turns[each] and holds(turns[each][name], bound)]
+            if not kept:
+                values = sorted({found[name] for found in turns.values() if name in found})
+                raise self._words.error(token, f"in no turn: {name} is {values[0]} to {values[-1]} there")
+            turns = {each: turns[each] for each in kept}
+            following = self._words.tokens[self._words.next : self._words.next + 2]
+            if [each.text.lower() for each in following[:1]] != ["and"] or following[-1].text not in known:
+                return kept
+            self._words.follows("and")
 
     def _word(self) -> list[Row]:
         fabric = self._fabric

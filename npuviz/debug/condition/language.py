@@ -15,6 +15,7 @@
 and in a machine of processing elements that run compiled texts, each also with `at COLUMN,ROW`:
 
     line pe.csl:42           line 42                 an instruction of this line starts
+    line pe.csl:42 if i == 3                         ... in such turns of the loops around it (kernels)
     task receive             function compute        its first instruction starts
     wavelet                  wavelet color 3         a word reaches an element's processor
     wavelet data >= 10       wavelet f32 < 0         ... and its 32 bits compare so

@@ -39,6 +39,23 @@ def called_functions(
     return tuple(sorted(found, key=lambda entry: entry.name))
 
 
+def calls_of_lines(
+    moments: Sequence[Sequence[CallSite]], moment_of: np.ndarray
+) -> dict[tuple[int, int], list[int]]:
+    """Return the first instruction of each call that a line made, rising, by file and line.
+
+    What counts as first and as one call is as in `called_functions`.
+    """
+    used, first_of = np.unique(moment_of, return_index=True)
+    calls: dict[tuple[int, int], dict[tuple[CallSite, ...], int]] = {}
+    for moment, instruction in zip(used.tolist(), first_of.tolist(), strict=True):
+        under_way = tuple(moments[moment]) if 0 <= moment < len(moments) else ()
+        for depth, call in enumerate(under_way[1:], 1):
+            line = call.place.file, call.place.line
+            calls.setdefault(line, {}).setdefault(under_way[depth:], instruction)
+    return {line: sorted(set(firsts.values())) for line, firsts in calls.items()}
+
+
 def _line_of_definition(text: str, name: str, line: int) -> int:
     """Return the line of the `def` of the innermost function of this name around a line, else the line."""
     around = [first for first, last, known in _definitions(text) if known == name and first <= line <= last]

@@ -11,7 +11,7 @@ from npuviz.program.instruction import DetailTable, Instruction
 from npuviz.program.source import CallSite, Entry, Place, SourceFile
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import Tables
-from npuviz.targets.neuroncore.view.called_functions import called_functions
+from npuviz.targets.neuroncore.view.called_functions import called_functions, calls_of_lines
 from npuviz.targets.neuroncore.view.listing import NeuronListing
 
 
@@ -80,11 +80,18 @@ class SourcedListing(NeuronListing):
                 found.setdefault((place.file, place.line), []).append(node)
         return found
 
+    @cached_property
+    def _by_call(self) -> dict[tuple[int, int], list[int]]:
+        """The first instruction of each call that a line made, by file and line."""
+        return calls_of_lines(self._moments, self._moment_of)
+
     def ranges_of_line(self, file: int, line: int) -> list[tuple[int, int]]:
-        """Return the half-open instruction ranges of a line, rising, one for each time it ran."""
+        """Return the half-open instruction ranges of a line, rising, one for each time it ran; of a line that
+        only calls, the first instruction of each call.
+        """
         nodes = self._by_line.get((file, line))
         if not nodes:
-            return []
+            return [(first, first + 1) for first in self._by_call.get((file, line), ())]
         mine = np.isin(self._nodes_of_instructions, np.array(nodes))
         # Iterations of a loop may follow each other on an engine: each of them runs the line anew.
         moments = np.where(mine, self._moment_of, -2)
@@ -93,8 +100,10 @@ class SourcedListing(NeuronListing):
         return list(zip(starts.tolist(), (ends + 1).tolist(), strict=True))
 
     def lines_with_code(self, file: int) -> Sequence[int]:
-        """Return the lines of a file that have instructions, rising."""
-        return sorted(line for number, line in self._by_line if number == file)
+        """Return the lines of a file that have instructions, their own or of what they call, rising."""
+        return sorted(
+            {line for found in (self._by_line, self._by_call) for number, line in found if number == file}
+        )
 
     @cached_property
     def entries(self) -> Sequence[Entry]:

@@ -196,3 +196,66 @@ def test_of_units_under_way_the_one_that_has_just_begun_is_where_it_stopped(ask:
         ask(f"goto {stop['cycle']}")
         began = [row["unit"] for row in ask("units")["units"] if row["since"] == stop["cycle"] - 1]
         assert stop["unit"] in began
+
+
+def test_a_line_that_only_calls_stops_where_each_of_its_calls_begins(session: Session, ask: Ask) -> None:
+    result = 1 + KERNEL.splitlines().index("        result = scaled(tile, 2.0)")
+    listing = session.program.listing
+    assert isinstance(listing, HasSource)
+    file = next(n for n, each in enumerate(listing.sources) if each.name == "kernel.py")
+    assert result in listing.lines_with_code(file)
+    ask(f"break kernel.py:{result}")
+    for turn in range(3):
+        assert ask("run")["detail"] == "helpers_to_debug.py:6 in scaled"
+        assert ask("frames DVE")["frames"][1] == {
+            "depth": 1,
+            "name": "kernel",
+            "place": f"kernel.py:{result}",
+            "loops": f"i = {turn} ({turn + 1} of 3)",
+        }
+    assert ask("run")["stop"] == "finished"
+
+
+@pytest.mark.parametrize(
+    ("condition", "turns"),
+    [
+        ("helpers_to_debug.py:6 if i == 2", ["2"]),
+        ("helpers_to_debug.py:6 if i >= 1 and i < 2", ["1"]),
+        ("helpers_to_debug.py:6 if i != 1 and cycle > 0", ["0", "2"]),
+        ("scaled if i > 0", ["1", "2"]),
+    ],
+)
+def test_breakpoints_choose_turns_of_the_loops_around_them(
+    ask: Ask, condition: str, turns: list[str]
+) -> None:
+    ask(f"break {condition}")
+    found = []
+    while ask("run")["stop"] == "breakpoint":
+        found.append(ask("frames DVE")["frames"][1]["loops"].split()[2])
+    assert found == turns
+
+
+def test_turns_that_are_not_there_are_told(ask: Ask) -> None:
+    assert "in no turn: i is 0 to 2 there" in ask("break helpers_to_debug.py:6 if i == 7")["error"]
+    assert "did you mean i?" in ask("break helpers_to_debug.py:6 if ii == 1")["error"]
+
+
+def test_files_are_named_by_the_end_of_their_path(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "__init__.py").write_text("")
+    (tmp_path / "inner" / "parts.py").write_text(HELPERS)
+    path = tmp_path / "kernel.py"
+    path.write_text(KERNEL.replace("helpers_to_debug", "inner.parts"))
+    opened = open_file(path, OpenOptions(inputs={"a": DATA}))
+    try:
+        assert opened.session is not None
+        stream = StringIO()
+        debugger = TextDebugger(opened.session, stream, json=True)
+        for command in ("break inner/parts.py:6", "break outer/parts.py:6", "run"):
+            debugger.execute(command)
+    finally:
+        opened.close()
+    first, second, third = map(json.loads, stream.getvalue().splitlines())
+    assert first["condition"] == "line inner/parts.py:6"
+    assert "outer/parts.py:6" in second["error"]
+    assert third["detail"] == "parts.py:6 in scaled"
