@@ -48,7 +48,7 @@ def summary_text(summary: dict[str, Any]) -> str:
     lines += _table(("memory", "peak", "size"), [
         (m["name"], format_bytes(m["peak_bytes"]), format_bytes(m["bytes"])) for m in summary["memories"]
     ])  # fmt: skip
-    lines += _report_lines(summary.get("reports", []))
+    lines += [*_report_lines(summary.get("reports", [])), ""]
     for output in summary["outputs"]:
         shape = "x".join(str(dim) for dim in output["shape"]) or "scalar"
         digest = output["sha256"]
@@ -80,12 +80,17 @@ def _report_lines(reports: list[dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for report in reports:
         rows = report["rows"][:MAX_ROWS]
-        lines += ["", f"  {report['title'].lower()}"]
+        lines += ["", f"  {_uncapitalised(report['title'])}"]
         lines += table_lines([report["columns"], *rows], indent="  ")
         more = len(report["rows"]) - MAX_ROWS
         if more > 0:
             lines.append(f"  ... and {more} more rows (--json lists all)")
     return lines
+
+
+def _uncapitalised(title: str) -> str:
+    """Begin a title with a small letter, as the other headings here do, unless it begins with an acronym."""
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
 
 
 def _hazard_lines(hazards: list[dict[str, Any]]) -> list[str]:
@@ -116,7 +121,7 @@ def _table(titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
     lines = ["", *table_lines([titles, *shown], right=range(1, len(titles)), indent="  ")]
     if len(rows) > MAX_ROWS:
         lines.append(f"  ... and {len(rows) - MAX_ROWS} more (--json lists all)")
-    return [*lines, ""] if titles[0] == "memory" else lines
+    return lines
 
 
 def _error(value: float | None) -> str:

@@ -38,6 +38,18 @@ def test_summary_has_the_promised_shape_and_is_json(tmp_path: Path) -> None:
         assert unit["utilization"] == pytest.approx(unit["busy_cycles"] / 767)
 
 
+@pytest.mark.parametrize(
+    ("title", "heading"),
+    [("Roofline (75 % of GB/s)", "  roofline (75 % of GB/s)"), ("DMA transfers", "  DMA transfers")],
+)
+def test_headings_of_reports_keep_names_and_units(tmp_path: Path, title: str, heading: str) -> None:
+    summary = run_model(toy_file(tmp_path), RunOptions()).summary
+    summary["reports"] = [{"title": title, "columns": ["Line", "Bytes"], "rows": [["a", "12"]]}]
+    lines = summary_text(summary).splitlines()
+    at = lines.index(heading)
+    assert [lines[at - 1], *lines[at + 1 : at + 4]] == ["", "  Line  Bytes", "  a     12", ""]
+
+
 def test_hazards_are_listed_when_values_are_checked(tmp_path: Path) -> None:
     path = toy_file(tmp_path, json.dumps({"hazard_above": 300}))
     found = run_model(path, RunOptions(is_checked=True)).summary

@@ -71,5 +71,6 @@ def program_of(
 ) -> Program:
     """Make a program from its parts; its fingerprint is computed when it is asked for."""
     digest = cache(partial(fingerprint, payload, graph, spec_text(spec)))
-    title = printable(request.path.stem)
-    return Program(TARGET_ID, title, graph, listing, memory_map, notes, placement, payload, digest)
+    kernel = request.settings.get("kernel", "")
+    title = f"{request.path.stem}.{kernel}" if kernel not in ("", request.path.stem) else request.path.stem
+    return Program(TARGET_ID, printable(title), graph, listing, memory_map, notes, placement, payload, digest)
