@@ -4,9 +4,10 @@ The result is a new graph with newly inferred shapes and a new `source`, so that
 knows the tensors inside of a body.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+import numpy as np
 import onnx
 from onnx import NodeProto, TypeProto, numpy_helper
 
@@ -14,8 +15,10 @@ from npuviz.base.reading import reading
 from npuviz.onnx.draft import Draft, declare_weight
 from npuviz.onnx.graph import make_graph
 from npuviz.onnx.node_order import replace_nodes
+from npuviz.onnx.passes.contrib.writer import opset_of
 from npuviz.onnx.passes.functions import function_of, has_function, instantiate
 from npuviz.onnx.passes.optimization import optimize
+from npuviz.onnx.passes.own_bodies.bodies import USED_OPSET, has_own_body, own_body
 from npuviz.onnx.passes.unrolling import LOOPS, unroll
 from npuviz.onnx.shape_inference import infer_shapes
 from npuviz.program.dtypes import numpy_dtype
@@ -23,9 +26,13 @@ from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
 
-def can_expand(graph: Graph, node: Node) -> bool:
-    """Return whether the operator has a function body, or is a loop that may be unrolled."""
-    if node.op_type in LOOPS and not node.domain:
+def can_expand(graph: Graph, node: Node, is_precise: bool = False) -> bool:
+    """Return whether the operator may have a body, of the standard or of `own_bodies`, or is a loop that may
+    be unrolled.
+
+    is_precise  whether the machine computes in fp32
+    """
+    if has_own_body(graph, node, is_precise) or (node.op_type in LOOPS and not node.domain):
         return bool(graph.source)
     proto = NodeProto(op_type=node.op_type, domain=node.domain)
     return bool(graph.source) and has_function(proto, _opsets(graph))
@@ -70,6 +77,8 @@ def _body_of(graph: Graph, node: Node, source: NodeProto, draft: Draft) -> list[
     proto.name = node.name
     if node.op_type in LOOPS:
         return _turns_of(graph, proto, draft)
+    if has_own_body(graph, node, is_precise=True):
+        return _own_body_of(graph, node, proto, draft)
     types = [
         _type_of(graph.tensors[tensor]) if tensor >= 0 else TypeProto()
         for tensor in node.inputs[: len(source.input)]
@@ -79,14 +88,30 @@ def _body_of(graph: Graph, node: Node, source: NodeProto, draft: Draft) -> list[
     return None if function is None else instantiate(proto, function, node.name, opsets)
 
 
+def _own_body_of(graph: Graph, node: Node, source: NodeProto, draft: Draft) -> list[NodeProto] | None:
+    opset = opset_of(draft.proto)
+    done = own_body(graph, node, source, opset or USED_OPSET)
+    if done is None:
+        return None
+    if not opset:
+        draft.proto.opset_import.append(onnx.helper.make_opsetid("", USED_OPSET))
+    _store(draft, done.weights)
+    return done.nodes
+
+
+def _store(draft: Draft, weights: Mapping[str, np.ndarray]) -> None:
+    """Store the constants that new nodes read."""
+    for name, array in weights.items():
+        draft.weights[name] = array
+        draft.proto.graph.initializer.append(numpy_helper.from_array(array, name))
+
+
 def _turns_of(graph: Graph, loop: NodeProto, draft: Draft) -> list[NodeProto] | None:
     shapes = {tensor.name: tensor.shape for tensor in graph.tensors}
     done = unroll(loop, _opsets(graph).get("", 0), shapes.get, draft.weights.get)
     if done is None:
         return None
-    for name, array in done[1].items():
-        draft.weights[name] = array
-        draft.proto.graph.initializer.append(numpy_helper.from_array(array, name))
+    _store(draft, done[1])
     return done[0]
 
 

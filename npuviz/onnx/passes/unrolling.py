@@ -51,7 +51,7 @@ class _Unrolled:
         self.nodes.append(helper.make_node(op_type, inputs, [output], name=name, **attributes))
         return output
 
-    def turn(self, body: GraphProto, values: Mapping[str, str], number: int) -> list[str]:
+    def turn(self, body: GraphProto, values: Mapping[str, str], number: int | str) -> list[str]:
         """Add one iteration of the body. Returns the names of its outputs. values  body input -> tensor"""
         prefix = f"{self.name}/{number}"
         names = {"": "", **values}
@@ -89,6 +89,8 @@ def unroll(
     made = _Unrolled(node, opset)
     if node.op_type == "Scan" and opset >= _SCAN_OPSET:
         done = _scan(made, node, body, attributes, shape_of)
+    elif node.op_type == "Scan":
+        done = _scan_of_batches(made, node, body, attributes, shape_of)
     elif node.op_type == "Loop":
         done = _loop(made, node, body, turns_of(node, body, opset, MAX_TURNS, value_of))
     else:
@@ -128,6 +130,52 @@ def _scan(
     out_axes = list(attributes.get("scan_output_axes") or [0] * num_outputs)
     backwards = list(attributes.get("scan_output_directions") or [0] * num_outputs)
     _finish(made, node, states, parts, out_axes, backwards)
+    return True
+
+
+def _scan_of_batches(
+    made: _Unrolled, node: NodeProto, body: GraphProto, attributes: Mapping[str, Any], shape_of: ShapeOf
+) -> bool:
+    """Unroll a Scan of version 8, whose tensors have a batch axis first, then that of the turns."""
+    scanned = int(attributes["num_scan_inputs"])
+    given = list(node.input[1:])
+    shape = shape_of(given[-1])
+    # The first input gives each batch a length of its own.
+    if node.input[0] or shape is None or len(shape) < 2 or not 1 <= shape[0] <= MAX_TURNS:
+        return False
+    batches, turns = shape[:2]
+    if not _is_small(batches * turns, body):
+        return False
+    directions = list(attributes.get("directions") or [0] * scanned)
+    inputs = [value.name for value in body.input]
+    num_states = len(given) - scanned
+    parts: list[list[str]] = [[] for _ in node.output]
+    for batch in range(batches):
+        place = made.constant(f"place{batch}", batch)
+        own = [
+            made.add("Gather", [name, place], f"{made.name}/batch{batch}/{inputs[index]}", axis=0)
+            for index, name in enumerate(given)
+        ]
+        states, rows = own[:num_states], list[list[str]]()
+        for number in range(turns):
+            values = dict(zip(inputs, states, strict=False))
+            for index, source in enumerate(own[num_states:]):
+                at = turns - 1 - number if directions[index] else number
+                name = f"{made.name}/{batch}.{number}/{inputs[num_states + index]}"
+                values[inputs[num_states + index]] = made.add(
+                    "Gather", [source, made.constant(f"place{at}", at)], name, axis=0
+                )
+            results = made.turn(body, values, f"{batch}.{number}")
+            states = results[:num_states]
+            rows.append(results[num_states:])
+        stacked = [f"{made.name}/batch{batch}/stacked{index}" for index in range(len(rows[0]))]
+        for index, name in enumerate(stacked):
+            made.stack([row[index] for row in rows], name, 0)
+        for part, name in zip(parts, [*states, *stacked], strict=False):
+            part.append(name)
+    for part, output in zip(parts, node.output, strict=True):
+        if output:
+            made.stack(part, output, 0)
     return True
 
 

@@ -38,12 +38,13 @@ def compile_graph(graph: Graph, spec: NeuronSpec, progress: Progress | None = No
     """
     watch = progress or NoProgress()
     kept = kept_names(graph, spec.keep_fp32)
-    graph = expand_missing(graph, lambda node: lowering_of(node) is not None)
+    is_precise = spec.dtype == "float32"
+    graph = expand_missing(graph, lambda node: lowering_of(node) is not None, is_precise)
     for _ in range(MAX_EXPANSIONS):
         floats = _narrowed(graph, spec)
         driver = _Driver(Builder(floats.graph, spec, kept), watch, floats)
         driver.run()
-        expanded = expand_nodes(graph, driver.refused) if driver.refused else None
+        expanded = expand_nodes(graph, driver.refused, is_precise) if driver.refused else None
         if expanded is None:
             break
         graph = expanded

@@ -1,0 +1,1 @@
+"""Bodies for operators for which the standard defines none."""
