@@ -224,3 +224,32 @@ def test_known_splits_and_ranges_are_folded(tmp_path: Path) -> None:
     graph = read_model(save(tmp_path / "m.onnx", nodes, [x], [value("y", [5], TensorProto.INT64)], weights))
     assert operators(graph) == ["Add"]
     np.testing.assert_array_equal(outputs(graph, {"x": np.zeros(5, np.int64)})[0], np.arange(5))
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_scan_of_batches(tmp_path: Path, direction: int, batches: int) -> None:
+    """Scan of version 8 has a batch axis; here it adds up and returns the products with the sums."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "r"], ["t"]), helper.make_node("Mul", ["t", "r"], ["p"])],
+        "body",
+        [value("s", [2]), value("r", [2])],
+        [value("t", [2]), value("p", [2])],
+    )
+    node = helper.make_node(
+        "Scan", ["", "i", "x"], ["f", "y"], name="scan", num_scan_inputs=1, body=body, directions=[direction]
+    )
+    ends = [value("f", [batches, 2]), value("y", [batches, 4, 2])]
+    graph = helper.make_graph([node], "scan", [value("i", [batches, 2]), value("x", [batches, 4, 2])], ends)
+    path = tmp_path / "scan.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=6), path)
+    found = read_model(path)
+    assert "Scan" not in operators(found)
+    draw = np.random.default_rng(2)
+    given = {name: draw.standard_normal(shape).astype(np.float32) for name, shape in
+             (("i", (batches, 2)), ("x", (batches, 4, 2)))}  # fmt: skip
+    rows = given["x"][:, ::-1] if direction else given["x"]
+    sums = given["i"][:, None] + np.cumsum(rows, 1)
+    last, products = outputs(found, given)
+    np.testing.assert_allclose(last, sums[:, -1], 1e-5)
+    np.testing.assert_allclose(products, sums * rows, 1e-5)
