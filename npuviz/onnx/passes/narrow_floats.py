@@ -42,16 +42,15 @@ class NarrowFloats:
         """Return why a node computes in float64, None if it does not."""
         return next((self.reasons[t] for t in (*node.inputs, *node.outputs) if t in self.reasons), None)
 
-    def text(self, held_as: str, other_way: str) -> str:
-        """Return a note about the tensors that became narrower.
 
-        held_as    type in which the machine holds them;  other_way  how to keep float64, "" where there is no
-                   way
-        """
-        count = len(self.held)
-        tensors = f"{count:,} tensors of float64 are" if count != 1 else "1 tensor of float64 is"
-        note = f"{tensors} held and computed as {held_as}"
-        return f"{note}; {other_way}" if other_way else note
+def held_text(count: int, held_as: str, other_way: str = "") -> str:
+    """Return a note about tensors of float64 that are held in a narrower type.
+
+    other_way  how to hold them in a wider one, "" where there is no way
+    """
+    tensors = f"{count:,} tensors of {WIDE} are" if count != 1 else f"1 tensor of {WIDE} is"
+    note = f"{tensors} held and computed as {held_as}"
+    return f"{note}; {other_way}" if other_way else note
 
 
 def narrow_floats(graph: Graph) -> NarrowFloats:

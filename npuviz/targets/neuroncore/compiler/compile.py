@@ -10,7 +10,7 @@ from npuviz.onnx.errors import CannotLower, host_reason
 from npuviz.onnx.host_work import host_work
 from npuviz.onnx.kept_nodes import kept_names
 from npuviz.onnx.passes.missing import expand_missing, expand_nodes
-from npuviz.onnx.passes.narrow_floats import NARROW, NOTE, NarrowFloats, narrow_floats
+from npuviz.onnx.passes.narrow_floats import NARROW, NOTE, NarrowFloats, held_text, narrow_floats
 from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
@@ -212,7 +212,7 @@ class _Driver:
         """Assemble and return the finished program of a graph, which has the model's own types."""
         builder = self.builder
         if self.floats.held:
-            text = self.floats.text(builder.spec.dtype, KEEPING_FLOAT64)
+            text = held_text(len(self.floats.held), builder.spec.dtype, KEEPING_FLOAT64)
             builder.note(NOTE, text, is_warning=True)
         outputs = {tensor: self._output_home(tensor) for tensor in self._graph.outputs}
         for tensor in self._graph.inputs:

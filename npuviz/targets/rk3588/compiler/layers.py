@@ -176,6 +176,8 @@ class Planner:
         if hangs_on_digits(self.graph, self._consumers, node):
             return HostReason("a rounded number or a choice hangs on it, which fp16 or a NaN turns over")
         if self._activations(node):
+            if any(t >= 0 and self.graph.tensors[t].dtype == "float64" for t in node.inputs):
+                return HostReason("the NPU has no float64", change="float32 tensors")
             kinds = ", ".join(dict.fromkeys(self.graph.tensors[t].dtype for t in node.inputs if t >= 0))
             return HostReason(
                 "its tensors are neither floats nor all quantised",

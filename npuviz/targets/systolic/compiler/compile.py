@@ -9,6 +9,7 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.host_work import host_work
+from npuviz.onnx.passes.narrow_floats import NOTE, WIDE, held_text
 from npuviz.onnx.semantics.host_operators import lacking
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
@@ -77,6 +78,7 @@ def compile_true(
             lowering.layer_plans.append(LayerPlan(-1, (), ()))
         builder.add_edges(_edges(lowering.layer_plans, first))
     state_assumptions(lowering)
+    _state_narrow_floats(lowering)
     tables = builder.finish(lowering.plan())
     served = tuple(requests) or (RequestPlan(printable(graph.name) or "model", 0, (0,)),)
     return Compiled(tables, graph, memory_map, tuple(lowering.notes), placement, served)
@@ -173,6 +175,19 @@ def scheduled(graph: Graph) -> list[Node]:
                     counted.add(consumer)
         ready += sorted(counted)
     return order
+
+
+def _state_narrow_floats(lowering: Lowering) -> None:
+    """Note how many tensors of float64 lie in DRAM in a narrower type."""
+    held = [
+        storage.dtype
+        for storage in lowering.storages
+        if lowering.graph.tensors[storage.tensor].dtype == WIDE and storage.dtype != WIDE
+    ]
+    if held:
+        kinds = " and ".join(sorted(set(held)))
+        widest = "" if kinds == "float32" else "--set element_type=float32 keeps more of it"
+        lowering.note(NOTE, held_text(len(held), kinds, widest), is_warning=True)
 
 
 def state_assumptions(lowering: Lowering) -> None:
