@@ -1,4 +1,4 @@
-"""No machine has float64: each says what becomes of it, in a note or as the reason why the Host computes it."""
+"""No machine has float64: each says what becomes of it, in a note or as the reason of a call of the Host."""
 
 from pathlib import Path
 
