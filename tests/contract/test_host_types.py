@@ -10,8 +10,12 @@ from npuviz.base.progress import NoProgress
 from npuviz.workbench.opening import OpenOptions, open_file
 
 
-@pytest.mark.parametrize("target", ["neuroncore", "systolic", "rk3588"])
-def test_sums_of_doubles_are_computed_and_compared(target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "settings"), [("neuroncore", {"float64": "host"}), ("systolic", {}), ("rk3588", {})]
+)
+def test_sums_of_doubles_are_computed_and_compared(
+    target: str, settings: dict[str, str], tmp_path: Path
+) -> None:
     given = helper.make_tensor_value_info("x", TensorProto.DOUBLE, [4, 8])
     made = helper.make_tensor_value_info("z", TensorProto.DOUBLE, [4, 8])
     axis = helper.make_tensor("axis", TensorProto.INT64, [], [1])
@@ -20,7 +24,7 @@ def test_sums_of_doubles_are_computed_and_compared(target: str, tmp_path: Path) 
     )
     path = tmp_path / "doubles.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    opened = open_file(path, OpenOptions(target=target))
+    opened = open_file(path, OpenOptions(target=target, settings=settings))
     try:
         assert opened.session is not None
         assert opened.target is not None
