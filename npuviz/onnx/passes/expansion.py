@@ -5,6 +5,7 @@ knows the tensors inside of a body.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,7 @@ def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
     draft = optimize(draft)
     shapes = infer_shapes(draft)
     with reading(path, "graph"):
-        return make_graph(draft, shapes, {})
+        return replace(make_graph(draft, shapes, {}), file=graph.file)
 
 
 def _body_of(graph: Graph, node: Node, source: NodeProto, draft: Draft) -> list[NodeProto] | None:

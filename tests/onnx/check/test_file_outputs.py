@@ -6,6 +6,7 @@ from onnx import helper, numpy_helper
 
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import ModelForm
+from npuviz.onnx.passes.expansion import expand_nodes
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import CheckResult
@@ -51,6 +52,20 @@ def test_a_graph_that_is_not_the_file_fails(tmp_path, change: float, is_passed: 
         assert tensor == "y"
         assert "off by" in text
         assert text.endswith("from what the file puts out")
+
+
+@pytest.mark.parametrize(("change", "is_passed"), [(1e-9, True), (1e-3, False)])
+def test_a_graph_whose_operators_were_replaced_by_bodies_is_held_against_the_file(
+    tmp_path, change: float, is_passed: bool
+) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("LeakyRelu", ["m"], ["y"])]
+    graph = make_graph(tmp_path, nodes, {"x": [2, 4]}, {"y": FLOAT}, {"w": WEIGHT})
+    expanded = expand_nodes(graph, [1])
+    assert expanded is not None
+    _with_weight(graph, WEIGHT * (1 + change))
+    result = checked(expanded, {"x": X})
+    assert result.is_passed == is_passed
+    assert not result.not_compared
 
 
 def test_an_output_that_is_text_is_left_out(tmp_path) -> None:
