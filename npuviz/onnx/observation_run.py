@@ -17,8 +17,11 @@ from npuviz.onnx.runtime import onnxruntime
 
 
 def main(path: str, limit: str, dtypes: str) -> None:
-    """Print the result of `observed` as JSON, with at most `limit` bytes of memory."""
-    resource.setrlimit(resource.RLIMIT_AS, (int(limit), int(limit)))
+    """Print the result of `observed` as JSON, with at most `limit` bytes of memory, or less where the process
+    that started it has less."""
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    least = int(limit) if most == resource.RLIM_INFINITY else min(int(limit), most)
+    resource.setrlimit(resource.RLIMIT_AS, (least, least))
     print(json.dumps(observed(path, dtypes)))
 
 
