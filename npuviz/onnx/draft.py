@@ -23,7 +23,7 @@ from npuviz.formats.binary import file_size, read_file
 from npuviz.onnx.node_order import sort_nodes
 from npuviz.onnx.parameters import subgraphs
 from npuviz.onnx.plain_nodes import write_plainly
-from npuviz.onnx.runtime_operators import learn_operators
+from npuviz.onnx.runtime_operators import learn_operators, standard_version, undefined_operator
 from npuviz.onnx.semantics.long_lists import take_out_lists
 from npuviz.onnx.semantics.maps import take_out_maps
 from npuviz.onnx.stored_tensors import densify, tensor_array
@@ -33,6 +33,8 @@ MAX_MODEL_BYTES = (1 << 31) - 1
 MAX_NODES = 1 << 22
 # Older operator sets are converted to this one.
 OLDEST_OPSET = 7
+# From this version of files on, weights need not be inputs.
+LOOSE_IR_VERSION = 4
 # Weights up to this size stay in the light model, where shape inference can read their values.
 KEPT_WEIGHT_BYTES = 1024
 _MISREAD_DEFAULTS: Mapping[tuple[str, str], Mapping[str, int]] = {("", "STFT"): {"onesided": 1}}
@@ -60,12 +62,14 @@ class Draft:
 _SORTED = (
     "nodes of the file stand before what they read, which ONNX forbids and runtimes take: they were sorted"
 )
+EXPORT_AGAIN = "export the model with operators of the standard"
 OF_A_RUN = " of a run with these inputs"
 """End of assumptions that hold for the inputs of one run only."""
 _FAILED_NODE = re.compile(r"while running (\S+) node\. Name:'([^']*)' Status Message: ")
 _RUNTIME_WORDS = re.compile(
     r"(\S*pybind11_state\.\w+: )?\[ONNXRuntimeError\] : \d+ : \w+ : |/\S+/onnxruntime_src/\S+ "
 )
+_UNREGISTERED = re.compile(r"^(Fatal error: )?([\w.]*):(\w+)\(-?\d+\) is not a registered function/op$")
 _LOADED_FILE = re.compile(r"^Load model from \S+ failed:\s*")
 _ASSUMED_ONE = "is open in the model: 1 assumed"
 
@@ -121,6 +125,10 @@ def runtime_message(text: str) -> str:
         operator, name = failed[-1].groups()
         text = f"{operator} {name}: {text[failed[-1].end() :]}"
     text = _LOADED_FILE.sub("", _RUNTIME_WORDS.sub("", text))
+    unregistered = _UNREGISTERED.match(text)
+    if unregistered:
+        _, domain, operator = unregistered.groups()
+        return f"ONNX Runtime has no operator {domain}.{operator}: {EXPORT_AGAIN}"
     return text if len(text) <= 200 else text[:199] + "\u2026"
 
 
@@ -168,6 +176,7 @@ def read_draft(path: Path) -> Draft:
         _take_out_weights(draft)
     with reading(path, "structure"):
         learn_operators(proto)
+        _refuse_unknown(path, proto)
         _check_structure(proto)
     return draft
 
@@ -198,12 +207,31 @@ def _check_texts(path: Path, message: Message, where: str) -> None:
                 _check_texts(path, each, inner)
 
 
+def _refuse_unknown(path: Path, proto: onnx.ModelProto) -> None:
+    """Raise FormatError for a node of the standard's domain whose operator its version does not have. Nodes
+    of other domains may be drawn and placed without running."""
+    node, operator, since = undefined_operator(proto)
+    if not node:
+        return
+    newer = f"export the model with an opset from {since}" if since else EXPORT_AGAIN
+    version = standard_version(proto)
+    raise FormatError(
+        path,
+        field=f"node {echo(node)}",
+        expected=f"an operator of opset {version}, of ONNX Runtime or of a function in the file",
+        found=echo(operator),
+        hint=newer,
+    )
+
+
 def _check_structure(proto: onnx.ModelProto) -> None:
-    """Check the model with the library's checker, except that graph outputs may lack a shape."""
+    """Check the model with the library's checker, except that graph outputs may lack a shape, and that
+    weights need not be declared as inputs in old files, which runtimes do not ask for either."""
     checked = proto
-    if any(_lacks_shape(value) for value in proto.graph.output):
+    if any(_lacks_shape(value) for value in proto.graph.output) or proto.ir_version < LOOSE_IR_VERSION:
         checked = onnx.ModelProto()
         checked.CopyFrom(proto)
+        checked.ir_version = max(proto.ir_version, LOOSE_IR_VERSION)
         for value in checked.graph.output:
             if _lacks_shape(value):
                 value.type.tensor_type.shape.SetInParent()

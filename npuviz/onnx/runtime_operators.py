@@ -15,9 +15,8 @@ from npuviz.onnx.parameters import subgraphs
 
 def learn_operators(model: onnx.ModelProto) -> None:
     """Register the unknown operators of a model with the onnx library, from the schemas of ONNX Runtime."""
-    version = next((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), 0)
-    own = {function.name for function in model.functions if function.domain in ("", "ai.onnx")}
-    names = {name for name in _operators(model.graph) if name not in own and not defs.has(name, version, "")}
+    version = standard_version(model)
+    names = {node.op_type for node in _undefined(model)}
     if not names:
         return
     from npuviz.onnx.runtime import operator_schemas
@@ -25,6 +24,24 @@ def learn_operators(model: onnx.ModelProto) -> None:
     for schema in operator_schemas():
         if schema.name in names and schema.domain in ("", "ai.onnx") and schema.since_version <= version:
             _register(schema)
+
+
+def standard_version(model: onnx.ModelProto) -> int:
+    """Return the version of the standard's operators that a model imports, 0 for none. Of several the onnx
+    library takes the last one."""
+    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+    return versions[-1] if versions else 0
+
+
+def undefined_operator(model: onnx.ModelProto) -> tuple[str, str, int]:
+    """Return name, operator and the version that has it (0: none) of the first node of the standard's domain
+    whose operator the onnx library does not know in the model's version; ("", "", 0) if there is none."""
+    node = next(_undefined(model), None)
+    if node is None:
+        return "", "", 0
+    name = node.name or next(filter(None, node.output), "")
+    since = defs.get_schema(node.op_type, "").since_version if defs.has(node.op_type, "") else 0
+    return name or node.op_type, node.op_type, since
 
 
 def unknown_operator(model: onnx.ModelProto) -> tuple[str, str]:
@@ -48,13 +65,21 @@ def unknown_operator(model: onnx.ModelProto) -> tuple[str, str]:
     return "", ""
 
 
-def _operators(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the types of nodes of the standard's domain, also in subgraphs."""
-    for node in graph.node:
-        if node.domain in ("", "ai.onnx"):
-            yield node.op_type
-        for inner in subgraphs(node):
-            yield from _operators(inner)
+def _undefined(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of the standard's domain, also in subgraphs, whose operator the onnx library does not
+    know in the model's version."""
+    version = standard_version(model)
+    own = {function.name for function in model.functions if function.domain in ("", "ai.onnx")}
+
+    def undefined(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+        for node in graph.node:
+            is_standard = node.domain in ("", "ai.onnx") and node.op_type not in own
+            if is_standard and not defs.has(node.op_type, version, ""):
+                yield node
+            for inner in subgraphs(node):
+                yield from undefined(inner)
+
+    return undefined(model.graph)
 
 
 def _register(schema: Any) -> None:
