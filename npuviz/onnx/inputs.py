@@ -11,11 +11,16 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
-_ROW_PICKERS = frozenset(("Gather", "EmbedLayerNormalization"))
+_ROW_PICKERS = {
+    "EmbedLayerNormalization": ((0, 2), (1, 4), (8, 3)),
+    "GatherBlockQuantized": ((1, 0),),
+    "RotaryEmbedding": ((1, 2), (3, 1)),  # ONNX Runtime's positions, and the standard's
+}
+"""Operator -> (number of the input with indices, number of the table whose rows they pick)."""
 DRAWN_AT_ONCE = 1 << 20
 """Elements drawn at a time, since random numbers are twice as wide as most tensors."""
 _NOTHING = np.zeros(0)
-_ELEMENT_PICKERS = frozenset(("GatherElements", "Scatter", "ScatterElements"))
+_ELEMENT_PICKERS = frozenset(("Gather", "GatherElements", "Scatter", "ScatterElements"))
 _PASSING = frozenset(
     ("Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
      "Transpose", "Unsqueeze")
@@ -171,11 +176,10 @@ def index_limits(
 
     for user in reversed(users):
         op_type, inputs = user.op_type, user.inputs
-        if op_type in _ROW_PICKERS and len(inputs) > 1:
-            table = inputs[0] if op_type == "Gather" else inputs[min(2, len(inputs) - 1)]
-            for rows in shapes.get(table, ())[:1]:
-                limit((name for name in inputs if name != table), rows)
-        elif op_type in _ELEMENT_PICKERS and len(inputs) > 1:
+        for indices, table in _ROW_PICKERS.get(op_type, ()):
+            for rows in shapes.get(inputs[table], ())[:1] if max(indices, table) < len(inputs) else ():
+                limit([inputs[indices]], rows)
+        if op_type in _ELEMENT_PICKERS and len(inputs) > 1:
             shape = shapes.get(inputs[0], ())
             if -len(shape) <= user.axis < len(shape):
                 limit(inputs[1:2], shape[user.axis])

@@ -156,6 +156,15 @@ def test_scalars_stay_scalars() -> None:
             3,
         ),
         ([User("GatherElements", ("table", "ids"), ("y",))], 7),
+        ([User("Gather", ("table", "ids"), ("y",), 1)], 3),
+        ([User("Gather", ("table", "ids"), ("y",), 5)], None),
+        ([User("GatherBlockQuantized", ("table", "ids", "scales"), ("y",))], 7),
+        ([User("EmbedLayerNormalization", ("ids", "", "table", "more", "", "g", "b"), ("y",))], 7),
+        ([User("EmbedLayerNormalization", ("w", "ids", "more", "more", "table", "g", "b"), ("y",))], 7),
+        ([User("EmbedLayerNormalization", ("w", "", "more", "table", "", "", "", "", "ids"), ("y",))], 7),
+        ([User("RotaryEmbedding", ("x", "ids", "table", "sines"), ("y",))], 7),
+        ([User("RotaryEmbedding", ("x", "table", "sines", "ids"), ("y",))], 7),
+        ([User("RotaryEmbedding", ("ids", "table", "sines"), ("y",))], None),
         ([User("OneHot", ("ids", "depth", "values"), ("y",))], 11),
         ([User("OneHot", ("ids", "nothing", "values"), ("y",))], None),
         ([User("Expand", ("ids", "shape"), ("a",)), User("Equal", ("a", "counting"), ("y",))], 257),
@@ -168,4 +177,4 @@ def test_integers_are_drawn_from_all_that_their_readers_tell_apart(
 ) -> None:
     constants = {"depth": np.array(11), "counting": np.arange(257, dtype=np.int32), "other": np.array([3, 5])}
     constants["nothing"] = np.zeros(0, np.int64)
-    assert index_limits(users, {"table": (7, 3)}, constants).get("ids") == limit
+    assert index_limits(users, {"table": (7, 3), "more": (9, 3)}, constants).get("ids") == limit
