@@ -5,7 +5,7 @@ rest. What it leaves open is observed by running the model once in ONNX Runtime.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +66,8 @@ def bind_dimensions(
         values[each.name].add(each.dim.dim_value)
     for name in sorted(names - known.keys()):
         draft.assumptions.append(assumed_one(name))
-    _substitute(graph, {name: min(sizes) for name, sizes in values.items() if len(sizes) == 1})
+    fixed = {name: min(sizes) for name, sizes in values.items() if len(sizes) == 1}
+    _substitute(graph, fixed, names - known.keys())
 
 
 def open_dimensions(path: Path) -> tuple[str, ...]:
@@ -125,18 +126,22 @@ def _refuse_size(draft: Draft, name: str, size: int) -> None:
     raise UsageError(f"{draft.path}: dimension {name} must be 0 to {MAX_TENSOR_ELEMENTS}, not {found}")
 
 
-def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int]) -> None:
+def _substitute(graph: onnx.GraphProto, fixed: Mapping[str, int], assumed: Collection[str]) -> None:
     """Replace bound names in stored shapes and drop the other names, so that inference decides.
 
     Names of an output's dimensions are chosen at export and often wrong: they count only if inference does
-    not know the operator that makes the output.
+    not know the operator that makes the output. Of such an operator, a size that was only assumed does not
+    count either: a total of several lengths that are all assumed 1 is not 1. A run shows it.
     """
+    outputs = {value.name for value in graph.output}
     inferable = {name for node in graph.node if node.domain in ("", "ai.onnx") for name in node.output}
-    inferable &= {value.name for value in graph.output}
+    foreign = {name for node in graph.node for name in node.output if name not in inferable}
+    inferable &= outputs
     for value in (*graph.value_info, *graph.output):
         if value.type.HasField("tensor_type"):
             for dim in value.type.tensor_type.shape.dim:
-                if dim.dim_param in fixed and value.name not in inferable:
+                is_guess = value.name in foreign and dim.dim_param in assumed
+                if dim.dim_param in fixed and value.name not in inferable and not is_guess:
                     dim.dim_value = fixed[dim.dim_param]
                 elif not dim.HasField("dim_value") or dim.dim_value < 0:
                     dim.Clear()
