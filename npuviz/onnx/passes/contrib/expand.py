@@ -10,7 +10,10 @@ from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.node_order import replace_nodes
 from npuviz.onnx.passes.contrib.attention import write_group_query_attention, write_multi_head_attention
 from npuviz.onnx.passes.contrib.einsum import WRITERS as EINSUM
+from npuviz.onnx.passes.contrib.embedding import WRITERS as EMBEDDING
 from npuviz.onnx.passes.contrib.fused import WRITERS as FUSED
+from npuviz.onnx.passes.contrib.fused_attention import WRITERS as FUSED_ATTENTION
+from npuviz.onnx.passes.contrib.gelu import WRITERS as GELU
 from npuviz.onnx.passes.contrib.normalization import write_skip, write_skip_simplified
 from npuviz.onnx.passes.contrib.quantised import WRITERS as QUANTISED
 from npuviz.onnx.passes.contrib.recurrent import DYNAMIC
@@ -31,7 +34,10 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     "SkipLayerNormalization": write_skip,
     "SkipSimplifiedLayerNormalization": write_skip_simplified,
     **EINSUM,
+    **EMBEDDING,
     **FUSED,
+    **FUSED_ATTENTION,
+    **GELU,
     **QUANTISED,
     **RECURRENT,
     **DYNAMIC,
@@ -73,8 +79,8 @@ def only_late(whole: Whole) -> Whole:
 
 def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
     """Return a predicate that keeps nodes of the given types with one result (MultiHeadAttention only without
-    bias, padding mask and cache), and all operators on 8-bit tensors. Recurrent operators are left to
-    `whole_recurrence`.
+    bias, padding mask and cache, Attention only that of the standard), and all operators on 8-bit tensors.
+    Recurrent operators are left to `whole_recurrence`.
 
     adds_rows  whether operators that add to rows which a run picks are rewritten
     """
@@ -89,6 +95,8 @@ def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
         if node.op_type == "Pad":
             return len(node.input) > 2 and bool(node.input[2])
         given = {number for number, name in enumerate(node.input) if name}
+        if node.op_type in FUSED_ATTENTION:
+            return standard(node)
         is_bare = node.op_type != "MultiHeadAttention" or given <= {0, 1, 2, 5}
         return node.op_type in names and is_bare and len([name for name in node.output if name]) == 1
 
