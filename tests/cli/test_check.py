@@ -166,6 +166,23 @@ def test_an_overflow_of_fp16_fails_is_explained_and_has_a_remedy(tmp_path, capsy
     assert (code, json.loads(out)["check"]["end_to_end"]["outputs_right"]) == (0, True)
 
 
+def test_outputs_that_hang_on_a_millionth_of_the_inputs_have_no_remedy(tmp_path, capsys) -> None:
+    """What is left of a sum that cancels: the reference itself has few digits of it."""
+    nodes = [
+        helper.make_node("Add", ["x", "k"], ["large"], "lift"),
+        helper.make_node("Sub", ["large", "x"], ["near"], "drop"),
+        helper.make_node("Sub", ["near", "k"], ["left"], "cancel"),
+        helper.make_node("Mul", ["left", "m"], ["y"], "widen"),
+    ]
+    weights = {"k": np.array(0.3, np.float32), "m": np.array(1e6, np.float32)}
+    path = _model(tmp_path, nodes, {"x": (FLOAT, [1, 16, 4, 4])}, {"y": FLOAT}, weights)
+    code, out, _ = _run(path, "rk3588", capsys, "--explain-error")
+    explained = json.loads(out)["explain_error"]
+    assert code == 1
+    assert explained["moved_by_a_millionth"] > explained["allowed"]
+    assert explained["remedy"] is None
+
+
 def test_rounding_to_bf16_fails_is_explained_and_has_a_remedy(tmp_path, capsys) -> None:
     nodes = [
         helper.make_node("MatMul", ["x", "eye"], ["p"], "product"),

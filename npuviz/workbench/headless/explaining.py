@@ -9,6 +9,8 @@ import numpy as np
 from npuviz.base.errors import NpuvizError, TargetError
 from npuviz.base.progress import Progress
 from npuviz.onnx.check.injection import Explanation, explain
+from npuviz.onnx.check.references import References
+from npuviz.onnx.check.steadiness import moves
 from npuviz.onnx.inputs import draw_inputs
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
@@ -37,6 +39,7 @@ def explain_error(
         raise TargetError("--explain-error: there is no ONNX model to compare with")
     found = _explanation(opened.options, session, progress)
     share = check.end_to_end.share if check.end_to_end is not None else 0.0
+    moved = _moved(graph, opened.options, check)
     return {
         "outputs_error": finite(found.left[0]) if found.left else 0.0,
         "allowed": share,
@@ -50,8 +53,20 @@ def explain_error(
             for each in found.effects[:SHOWN]
         ],
         "left": [finite(error) for error in found.left[: SHOWN + 1]],
-        "remedy": _remedy(opened, session, _Measured(graph, found, share), progress),
+        "moved_by_a_millionth": finite(moved),
+        "remedy": _remedy(opened, session, _Measured(graph, found, share), progress)
+        if moved <= share
+        else None,
     }
+
+
+def _moved(graph: Graph, options: OpenOptions, check: CheckResult) -> float:
+    """Return how far the reference's own outputs move, as a share of the largest magnitude, of those that are
+    wrong, if the model's inputs change by a millionth. Where that is more than is allowed, no type helps."""
+    wrong = {finding.tensor for finding in check.findings}
+    outputs = [tensor for tensor in graph.outputs if graph.tensors[tensor].name in wrong]
+    references = References(graph, draw_inputs(graph, options.inputs, options.seed), outputs)
+    return max(moves(graph, references, outputs).values(), default=0.0)
 
 
 def _explanation(options: OpenOptions, session: "Session", progress: Progress) -> Explanation:
@@ -167,21 +182,35 @@ def explanation_lines(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"    {each['operator']}: off by {own} itself, which alone makes the outputs {out} wrong"
         )
-    remedy = found["remedy"]
+    remedy, moved = found["remedy"], found["moved_by_a_millionth"]
+    if moved is None or moved > found["allowed"]:
+        return [
+            *lines,
+            f"  no remedy  the model's inputs, changed by a millionth, move the reference's own outputs by "
+            f"{_text(moved)}, and any machine rounds more than that",
+            "            mend: give inputs that the model is meant for, --input NAME=FILE.npy; operators are "
+            "judged one by one above",
+        ]
     if remedy is None:
         return lines
     setting = f"--set {SETTING}={','.join(remedy[SETTING])}"
     if "refused" in remedy:
         return [*lines, f"  remedy    {setting} was refused: {remedy['refused']}"]
-    word = "right" if remedy["outputs_right"] else "still wrong"
     before, after = remedy["cycles_before"], remedy["cycles"]
     change = f"{after / before - 1:+.1%}" if before else "-"
     error, allowed = remedy["outputs_error"], remedy["outputs_allowed"]
     is_amplified = remedy["outputs_right"] and error is not None and allowed is not None and error > allowed
     why = f" (allowed {_text(allowed)}, or what an output makes of its input's error)" if is_amplified else ""
+    if not remedy["outputs_right"]:
+        return [
+            *lines,
+            f"  no remedy  with the {len(remedy[SETTING])} operators in fp32 that lessen it most "
+            f"(--json lists them) the outputs are still wrong, off by {_text(error)}; "
+            f"{after} cycles instead of {before} ({change})",
+        ]
     return [
         *lines,
-        f"  remedy    {setting}: outputs {word}, off by {_text(error)}{why}; "
+        f"  remedy    {setting}: outputs right, off by {_text(error)}{why}; "
         f"{after} cycles instead of {before} ({change})",
     ]
 

@@ -1,5 +1,6 @@
 """The search for a remedy goes on while there are operators to add."""
 
+import re
 from unittest.mock import patch
 
 import onnx
@@ -71,14 +72,29 @@ def test_the_search_grows_until_the_outputs_are_right(tmp_path, rights_at: int) 
         (
             0.13,
             True,
-            "outputs right, off by 0.13 (allowed 0.1, or what an output makes of its input's error)",
+            r"outputs right, off by 0.13 \(allowed 0.1, or what an output makes of its input's error\)",
         ),
         (0.09, True, "outputs right, off by 0.09; 9 cycles"),
-        (0.2, False, "outputs still wrong, off by 0.2; 9 cycles"),
+        (0.2, False, "no remedy  with the 1 operators in fp32 .* still wrong, off by 0.2; 9 cycles"),
     ],
 )
 def test_a_remedy_says_which_allowance_makes_its_outputs_right(error: float, right: bool, words: str) -> None:
     remedy = {"keep_fp32": ["n0"], "outputs_right": right, "outputs_error": error, "outputs_allowed": 0.1}
-    found = {"outputs_error": 1.0, "allowed": 0.1, "operators": []}
+    found = {"outputs_error": 1.0, "allowed": 0.1, "moved_by_a_millionth": 0.01, "operators": []}
     lines = explaining.explanation_lines({**found, "remedy": {**remedy, "cycles": 9, "cycles_before": 3}})
-    assert words in lines[-1]
+    assert re.search(words, lines[-1])
+    assert ("keep_fp32=n0" in lines[-1]) == right
+
+
+def test_outputs_that_a_millionth_of_the_inputs_moves_have_no_remedy() -> None:
+    found = {
+        "outputs_error": 1.0,
+        "allowed": 0.1,
+        "moved_by_a_millionth": 0.2,
+        "operators": [],
+        "remedy": None,
+    }
+    lines = explaining.explanation_lines(found)
+    assert "no remedy" in lines[-2]
+    assert "move the reference's own outputs by 0.2" in lines[-2]
+    assert "--input" in lines[-1]
