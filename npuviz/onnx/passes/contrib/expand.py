@@ -65,6 +65,12 @@ def only_recurrent(node: NodeProto) -> bool:
     return any(node.op_type in writers for writers in (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS))
 
 
+def only_recurrent_or_standard(node: NodeProto) -> bool:
+    """Return True for the nodes of `only_recurrent`, except operators on 8-bit tensors that the standard does
+    not have."""
+    return only_recurrent(node) and (node.op_type not in QUANTISED or node.op_type in _STANDARD)
+
+
 def but_late(whole: Whole) -> Whole:
     """Return the predicate for the pass before folding: `whole`, and everything that is rewritten after
     it."""
@@ -79,15 +85,15 @@ def only_late(whole: Whole) -> Whole:
 
 def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
     """Return a predicate that keeps nodes of the given types with one result (MultiHeadAttention only without
-    bias, padding mask and cache, Attention only that of the standard), and all operators on 8-bit tensors.
-    Recurrent operators are left to `whole_recurrence`.
+    bias, padding mask and cache, Attention only that of the standard), and all operators on 8-bit tensors of
+    the standard. Recurrent operators are left to `whole_recurrence`.
 
     adds_rows  whether operators that add to rows which a run picks are rewritten
     """
 
     def is_plain(node: NodeProto) -> bool:
         if node.op_type in QUANTISED:
-            return True
+            return node.op_type in _STANDARD
         if node.op_type in SELECTION:
             return not adds_rows
         if node.op_type in RECURRENT:

@@ -3,6 +3,7 @@
 from npuviz.base.progress import Progress
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import MIN_DYNAMIC_WEIGHTS, ModelForm
+from npuviz.onnx.passes.contrib.expand import only_recurrent_or_standard
 from npuviz.onnx.reader import read_model
 from npuviz.program.program import Note
 from npuviz.sim.target import LoadRequest
@@ -10,9 +11,9 @@ from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 
-_FORM = ModelForm(float_recurrence=MIN_DYNAMIC_WEIGHTS)
+_FORM = ModelForm(whole=only_recurrent_or_standard, float_recurrence=MIN_DYNAMIC_WEIGHTS)
 """LSTMs with fewer 8-bit weights stay in floats: quantized they would run on the Host, rounded at each
-step.
+step. So would sums and means of 8-bit numbers, which become those of floats.
 """
 
 

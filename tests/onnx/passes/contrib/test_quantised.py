@@ -9,6 +9,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from npuviz.cli.main import main
 from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.reader import read_model
@@ -143,3 +144,27 @@ def test_they_stay_as_they_are_unless_a_machine_wants_them_apart(tmp_path: Path)
     inputs = ["x", *model.scaled(0.02, 120), *model.scaled(1 / 255, 0)]
     path = model.save(tmp_path, "QLinearSigmoid", inputs, "com.microsoft")
     assert [node.op_type for node in read_model(path).nodes] == ["QLinearSigmoid"]
+
+
+@pytest.mark.parametrize("target", ["neuroncore", "systolic"])
+@pytest.mark.parametrize("operator", ["QLinearAdd", "QLinearAveragePool", "QLinearSoftmax"])
+def test_what_no_core_runs_on_8_bits_runs_on_it_in_floats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], operator: str, target: str
+) -> None:
+    model = Quantised(1, 8, 4, 6)
+    inputs = ["x", *model.scaled(0.02, 120)]
+    more: dict[str, Any] = {}
+    if operator == "QLinearAdd":
+        other = model.constant(model.random.integers(0, 256, model.shape), "uint8")
+        inputs += [other, *model.scaled(0.03, 100)]
+    elif operator == "QLinearAveragePool":
+        more = {"kernel_shape": [2, 2]}
+    else:
+        more = {"opset": model.opset}
+    inputs += model.scaled(1 / 256 if operator == "QLinearSoftmax" else 0.05, 0)
+    path = model.save(tmp_path, operator, inputs, "com.microsoft", **more)
+    code = main(["run", str(path), "--target", target, "--check", "--record", "none"])
+    out = capsys.readouterr().out
+    assert code == 0, out
+    assert operator not in out
+    assert "on Host" not in out
