@@ -48,7 +48,7 @@ class Layout:
 LAYOUTS: tuple[Layout, ...] = (
     Layout("stepping", "Stepping", "Ctrl+Alt+1", (
         Row((
-            Cell(("program", "source"), 26), Cell(("timeline", "fabric"), 50), Cell(("inspector",), 24),
+            Cell(("source", "program"), 26), Cell(("timeline", "fabric"), 50), Cell(("inspector",), 24),
         ), 55),
         Row((
             Cell(("graph", "breakpoints", "console", "log", "hazards"), 28),

@@ -150,7 +150,8 @@ class Docks:
                 if front is not None:
                     self._window.tabifyDockWidget(self._docks[front], dock)
                     dock.show()
-                    self._docks[front].raise_()
+                    first = min(panel_id, front, key=beside.index)
+                    self._docks[first].raise_()
         self._was_offered = {panel_id for panel_id in self._docks if self.is_offered(panel_id)}
         self.refresh_titles()
 

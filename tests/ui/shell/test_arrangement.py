@@ -107,3 +107,21 @@ def test_every_panel_has_a_key(toy: Driver) -> None:
     QTest.keyClick(toy.window, Qt.Key.Key_1, ALT | SHIFT)
     toy.qtbot.wait(1)
     assert not toy.dock(f"panel.{name}").isHidden()
+
+
+def test_the_source_is_in_front_of_the_program_where_there_is_one(
+    toy: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docks, model = toy.window.docks, type(toy.model)
+    assert toy.dock("panel.program").isVisible()
+    monkeypatch.setattr(model, "features", toy.model.features | {"source text"})
+    docks.follow_machine()
+    QTest.qWait(1)
+    assert toy.dock("panel.source").isVisible()
+    assert not toy.dock("panel.program").isVisible()
+    toy.do("view.reset_layout")
+    assert toy.dock("panel.source").isVisible()
+    monkeypatch.undo()
+    docks.follow_machine()
+    QTest.qWait(1)
+    assert toy.dock("panel.program").isVisible()
