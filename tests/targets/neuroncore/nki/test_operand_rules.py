@@ -256,6 +256,26 @@ TABLE = [
         "nisa.quantize_mx(t, new((32, 64)), new((32, 16), nl.uint8))",
         "src .*float32.* must be float16 or bfloat16",
     ),
+    (
+        "scalar_tensor_tensor",
+        "nisa.scalar_tensor_tensor(y, p, nl.multiply, 2.0, nl.add, p)",
+        "data psum .* and operand1 psum .* lie both in PSUM",
+    ),
+    (
+        "nc_stream_shuffle",
+        "nisa.nc_stream_shuffle(y[:, 0:64], x, list(range(32)))",
+        "dst .* and src .*: 64 and 128 elements",
+    ),
+    (
+        "nonzero_with_count",
+        "nisa.nonzero_with_count(new((128, 129)), integers)",
+        "dst .*float32.* must be int32",
+    ),
+    (
+        "dma_copy",
+        "nisa.dma_copy(x, a, engine=nisa.engine.vector)",
+        "engine vector: sync or scalar trigger a DMA",
+    ),
     ("nl.store", "nl.store(out, p)", "value psum .* must lie in SBUF"),
     ("nl.program_id", "nl.program_id(3)", "invalid program axis 3, the grid has 1"),
 ]

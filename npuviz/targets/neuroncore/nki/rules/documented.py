@@ -29,10 +29,12 @@ from npuviz.targets.neuroncore.nki.rules.operands import (
     has_elements,
     lies_in,
     none_of,
+    not_both_in_psum,
     of_types,
     on_engines,
     one_of,
     one_value,
+    same_elements,
     same_type,
     type_name,
     wrong,
@@ -207,6 +209,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "tensor_copy": (on_engines(VECTOR, SCALAR, GPSIMD), _no_scalar_copy),
     "tensor_copy_predicated": (
         of_types(("uint8", "uint16", "uint32"), "predicate"),
+        not_both_in_psum("src", "predicate"),
         same_type("dst", "src"),
     ),
     "memset": (on_engines(VECTOR, GPSIMD), _filled),
@@ -220,7 +223,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
         _second_operand,
         _on_scalar,
     ),
-    "scalar_tensor_tensor": (none_of(("op0", "op1"), BITWISE, _NO_BITS),),
+    "scalar_tensor_tensor": (
+        none_of(("op0", "op1"), BITWISE, _NO_BITS),
+        not_both_in_psum("data", "operand1"),
+    ),
     "tensor_reduce": (bits_need_integers("op", operands=("dst", "data")), _reduced),
     "tensor_partition_reduce": (
         one_of("op", "add", "sum", "average", "max", "maximum", "amax", "bitwise_or", "bitwise_and"),
@@ -250,7 +256,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         of_types(("uint16", "uint32"), "dst"),
     ),
     "nc_match_replace8": (has_elements("vals", 8),),
-    "nc_stream_shuffle": (same_type("dst", "src"), _shuffled),
+    "nc_stream_shuffle": (same_type("dst", "src"), same_elements("dst", "src"), _shuffled),
     "bn_stats": (has_elements("data", 1, 512),),
     "range_select": (
         from_version(3),
@@ -264,6 +270,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "select_reduce": (
         of_types(("uint8", "int8", "uint16", "int16", "uint32", "int32", "bool"), "predicate"),
         one_value("reduce_res", "on_true"),
+        not_both_in_psum("predicate", "on_true"),
         one_of("reduce_op", "maximum", "max", "amax"),
     ),
     "iota": (lies_in((SBUF,), "dst"), _pattern),
@@ -295,6 +302,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "core_barrier": (from_version(3), lies_in((HBM,), "data"), _two_cores),
     "register_load": (lies_in((HBM, SBUF), "src"),),
     "register_store": (lies_in((HBM, SBUF), "dst"),),
+    "nonzero_with_count": (
+        from_version(3),
+        lies_in((SBUF,), "dst", "src"),
+        of_types(("float32", "int32"), "src"),
+        of_types(("int32",), "dst"),
+    ),
     "topk": (lies_in((SBUF,), "val_dst", "idx_dst", "src"), of_types(("bfloat16",), "src", "val_dst")),
 }
 """The rules of each function."""

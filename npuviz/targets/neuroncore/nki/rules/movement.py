@@ -7,7 +7,10 @@ from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor
 from npuviz.targets.neuroncore.nki.rules.operands import (
+    ENGINE_NAMES,
     FLOAT8,
+    SCALAR,
+    SYNC,
     TENSOR,
     Given,
     elements,
@@ -131,6 +134,9 @@ def priority(call: str, given: Given) -> None:
 
 def descriptors_by_hardware(call: str, given: Given) -> None:
     """What the hardware's descriptor engine can do."""
+    engine = int(given.get("engine") or 0)
+    if engine and engine not in (SCALAR, SYNC):
+        raise wrong(call, f"engine {ENGINE_NAMES[engine]}: sync or scalar trigger a DMA")
     if int(given.get("dge_mode") or 0) != _HARDWARE_DGE:
         return
     from_version(3)(f"{call} with dge_mode.hwdge", given)

@@ -27,7 +27,7 @@ Rule = Callable[[str, Given], None]
 ENGINE_NAMES = ("unknown", "tensor", "scalar", "gpsimd", "dma", "vector", "sync")
 CORES = {2: "trn1", 3: "trn2", 4: "trn3"}
 """The first chip with each generation of the core."""
-TENSOR, SCALAR, GPSIMD, VECTOR = 1, 2, 3, 5
+TENSOR, SCALAR, GPSIMD, VECTOR, SYNC = 1, 2, 3, 5, 6
 INTEGERS = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
 FLOAT8 = ("float8_e4m3", "float8_e5m2", "float8_e4m3fn")
 PRODUCTS = ("float32", "bfloat16", "float16", *FLOAT8)
@@ -152,6 +152,28 @@ def same_type(first: str, second: str) -> Rule:
         a, b = given.get(first), given.get(second)
         if isinstance(a, Tensor) and isinstance(b, Tensor) and type_name(a) != type_name(b):
             raise wrong(call, f"{first} {a!r} and {second} {b!r} must have the same element type")
+
+    return check
+
+
+def same_elements(first: str, second: str) -> Rule:
+    """Two tensors have as many elements in each partition."""
+
+    def check(call: str, given: Given) -> None:
+        a, b = given.get(first), given.get(second)
+        if isinstance(a, Tensor) and isinstance(b, Tensor) and elements(a) != elements(b):
+            raise wrong(call, f"{first} {a!r} and {second} {b!r}: {elements(a)} and {elements(b)} elements")
+
+    return check
+
+
+def not_both_in_psum(first: str, second: str) -> Rule:
+    """Vector reads one operand from PSUM, not two."""
+
+    def check(call: str, given: Given) -> None:
+        a, b = given.get(first), given.get(second)
+        if isinstance(a, Tensor) and isinstance(b, Tensor) and a.buffer == b.buffer == PSUM:
+            raise wrong(call, f"{first} {a!r} and {second} {b!r} lie both in PSUM; copy one of them to SBUF")
 
     return check
 
