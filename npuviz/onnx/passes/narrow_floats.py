@@ -135,10 +135,10 @@ def beyond_range(values: np.ndarray) -> float | None:
     """
     if not values.size:
         return None
-    sizes = np.abs(_one_of_each(values))
-    sizes = sizes[np.isfinite(sizes)]
-    largest = float(sizes.max(initial=0.0))
-    if largest > _LARGEST or 0.0 < largest < _SMALLEST:
+    finite = _one_of_each(values)
+    finite = finite[np.isfinite(finite)]
+    largest = float(finite[np.abs(finite).argmax()]) if finite.size else 0.0
+    if abs(largest) > _LARGEST or 0.0 < abs(largest) < _SMALLEST:
         return largest
     return None
 

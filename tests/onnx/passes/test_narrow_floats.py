@@ -56,7 +56,7 @@ def test_an_attribute_counts_as_a_constant() -> None:
 @pytest.mark.parametrize(
     ("values", "beyond"),
     [
-        ([1.0, -4e38], 4e38),
+        ([1.0, -4e38], -4e38),
         ([1e-50, 0.0], 1e-50),
         ([1e-50, 0.5], None),
         ([np.inf, -np.inf, np.nan, 0.0], None),

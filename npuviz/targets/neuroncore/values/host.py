@@ -93,7 +93,7 @@ def _beyond_range(array: HbmArray, values: np.ndarray) -> float | None:
     if values.dtype != np.float64 or array.dtype != np.float32:
         return None
     beyond = beyond_range(values)
-    return beyond if beyond is not None and beyond > 1 else None
+    return beyond if beyond is not None and abs(beyond) > 1 else None
 
 
 def _store(array: HbmArray, values: np.ndarray) -> None:
