@@ -22,6 +22,7 @@ from npuviz.onnx.passes.contrib.rotary import write_rotary
 from npuviz.onnx.passes.contrib.scaler import WRITERS as SCALER
 from npuviz.onnx.passes.contrib.selection import WRITERS as SELECTION
 from npuviz.onnx.passes.contrib.sub_pixels import WRITERS as SUB_PIXELS
+from npuviz.onnx.passes.contrib.tabular import WRITERS as TABULAR
 from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
 from npuviz.onnx.passes.contrib.writer import CannotWrite, TypeAndShape, Writer, opset_of, standard
 from npuviz.onnx.runtime_operators import learn_operators
@@ -44,6 +45,7 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     **SCALER,
     **SELECTION,
     **SUB_PIXELS,
+    **TABULAR,
 }
 _LATE = (*SELECTION, *SUB_PIXELS)
 """Operators that are rewritten only after constants are folded."""
