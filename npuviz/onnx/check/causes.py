@@ -56,7 +56,21 @@ class Causes:
         """Return the cause of an error per operator (on the machine's own inputs)."""
         if self._graph.tensors[tensor].producer in self._precision.table_errors:
             return "an error of the activation table that computes it"
+        lost = [index for index in self._inputs(tensor) if self._is_lost(index)]
+        if lost and self._is_lost(tensor):
+            name = self._graph.tensors[lost[0]].name
+            return f"what is infinite or NaN in {name} reaches more elements than in the reference's operator"
         return "the machine's operator computes something else than the reference's"
+
+    def _inputs(self, tensor: int) -> Sequence[int]:
+        """Return the tensors that the operator of a tensor reads."""
+        producer = self._graph.tensors[tensor].producer
+        return self._graph.nodes[producer].inputs if producer >= 0 else ()
+
+    def _is_lost(self, tensor: int) -> bool:
+        """Return whether a tensor holds NaN or infinity where the reference holds none."""
+        record = self._records.get(tensor)
+        return record is not None and record.deviation is not None and record.deviation.is_lost
 
     def of(self, tensor: int) -> str:
         """Return the cause of an error end to end that began at a tensor."""
@@ -87,8 +101,7 @@ class Causes:
             if limit is not None and largest > limit:
                 name, kind = self._graph.tensors[index].name, _TEXTS.get(dtype, dtype)
                 return f"overflow of {kind}'s range: {name} reaches {largest:.4g}, {kind} ends at {limit:g}"
-            producer = self._graph.tensors[index].producer
-            for before in self._graph.nodes[producer].inputs if producer >= 0 else ():
+            for before in self._inputs(index):
                 if before >= 0 and before not in self._records and before not in seen:
                     seen.add(before)
                     waiting.append(before)

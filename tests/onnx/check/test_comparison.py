@@ -325,6 +325,29 @@ def test_nan_is_reported_where_it_begins_and_where_it_ends(tmp_path) -> None:
     assert [finding.tensor for finding in result.findings] == ["t2", "t6"]
 
 
+def test_nan_that_spreads_within_an_operator_is_told_from_another_function(tmp_path) -> None:
+    """A machine that moves elements by products with ones and zeros makes NaN of all beside one."""
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["big"], "grow"),
+        helper.make_node("Sub", ["big", "big"], ["a"], "difference"),
+        helper.make_node("Gather", ["a", "places"], ["y"], "pick", axis=0),
+    ]
+    weights = {"k": np.array(1e5, np.float32), "places": np.array([0, 3, 2], np.int64)}
+    graph = make_graph(tmp_path, nodes, {"x": [4]}, {"y": FLOAT}, weights)
+    values = np.array([1.5, 0, 0, 0], np.float32)
+    cause = "what is infinite or NaN in a reaches more elements than in the reference's operator"
+    for spoiled, expected in (
+        ({"y": lambda made: np.where(np.arange(3) > 0, np.float32("nan"), made)}, cause),
+        (
+            {"a": np.zeros_like, "y": lambda made: made + np.float32(1)},
+            "the machine's operator computes something else than the reference's",
+        ),
+    ):
+        result = checked(graph, {"x": values}, "float16", spoiled)
+        assert expected in [finding.cause for finding in result.findings if finding.tensor == "y"]
+        assert _single(result).num_failed >= 1
+
+
 def test_sums_that_the_reference_saturates_are_no_error(tmp_path) -> None:
     """Processors without VNNI lose what does not fit 16 bits; the machine does not."""
     weights = np.full((64, 32), 127, np.int8)
