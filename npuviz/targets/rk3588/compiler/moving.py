@@ -208,12 +208,13 @@ def select(
     layer: Layer,
     ends: tuple[Buffer, Buffer],
     channels: Sequence[int],
-    scales: tuple[Quantisation | None, Quantisation | None] = (None, None),
+    scales: tuple[Sequence[Quantisation | None], Quantisation | None] = ((), None),
 ) -> None:
     """Emit a product with ones and zeros that brings channels of one cube to those of another of the same
     size.
 
     channels  for every channel of the target, its number in the source, -1 for zeros
+    scales    of these channels of the source, and of the target
     """
     source = ends[0]
     given, (height, width) = cube_shape(source.shape)[1], cube_shape(source.shape)[2:]
@@ -226,9 +227,10 @@ def select(
     operands = Operands(weights, bias)
     if kind.kind != "f":
         operands = Operands(weights, bias, np.ones(len(channels)))
-        if taken is not None and out is not None and taken != out:
-            sums = bias - np.int32(taken.zero_point)
-            factors = np.full(len(channels), taken.scale / out.scale)
+        if out is not None and any(scaled not in (None, out) for scaled in taken):
+            known = [scaled or out for scaled in taken]
+            sums = np.array([-scaled.zero_point for scaled in known], np.int32)
+            factors = np.array([scaled.scale / out.scale for scaled in known])
             operands = Operands(weights, sums, factors, out.zero_point)
     shape = Shape(WindowAxis(height, height), WindowAxis(width, width))
     convolve_into(b, layer, shape, operands, ends)

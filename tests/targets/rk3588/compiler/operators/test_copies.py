@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+from npuviz.targets.rk3588.task.work import INT16
 from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, checked, on_npu
 
 BOTH = pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
@@ -253,3 +254,36 @@ def test_an_axis_that_is_gone_makes_rows_of_a_sequence(
     x = model.conv("x", shape[1], shape[1], 1)
     model.add("Relu", model.add("Gather", x, model.constant(np.array(1)), axis=axis))
     on_npu(model.save(tmp_path), SLOW_HOST)
+
+
+@BOTH
+@pytest.mark.parametrize("cores", ["1", "3"])
+def test_positions_are_repeated_along_one_axis_after_the_other(
+    tmp_path: Path, quantised: bool, cores: str
+) -> None:
+    """Where tasks take longer than the work of one: 6 + 7 of them instead of 42."""
+    model = Model(1, 20, 3, 5)
+    x = model.conv("x", 20, 20, 1, 1)
+    model.add("Resize", x, "", model.constant(np.array([1, 1, 6, 7], np.float32)), mode="nearest",
+              coordinate_transformation_mode="asymmetric", nearest_mode="floor")  # fmt: skip
+    path = model.save(tmp_path, quantised=quantised)
+    finished = on_npu(path, {**SLOW_HOST, "cores": cores})
+    nodes = finished.program.graph.nodes
+    count = sum(nodes[task.node].op_type == "Resize" for task in finished.work)
+    assert count == 6 + 7
+    at_once = on_npu(path, {**SLOW_HOST, "cores": cores, "task_ns": "1"})
+    assert sum(nodes[task.node].op_type == "Resize" for task in at_once.work) == 6 * 7
+
+
+def test_channels_of_other_scales_are_joined_by_copies_and_one_product(tmp_path: Path) -> None:
+    """The product brings each to the scale of the result, so that copies go in pairs."""
+    model = Model(1, 12, 8, 8)
+    parts = [model.conv("x", 12, channels, 1, 1) for channels in (12, 5, 20)]
+    parts[1] = model.add("Sigmoid", parts[1])
+    model.add("Concat", *parts, axis=1)
+    finished = on_npu(model.save(tmp_path, quantised=True), SLOW_HOST)
+    nodes = finished.program.graph.nodes
+    joins = [task.work for task in finished.work if nodes[task.node].op_type == "Concat"]
+    written = [work.output.precision_out for work in joins if work.convolution is None and work.output]
+    assert written == [INT16] * 3
+    assert sum(work.convolution is not None for work in joins) == 1
