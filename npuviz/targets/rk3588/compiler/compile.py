@@ -150,35 +150,26 @@ def _builder(planner: Planner, spec: RknnSpec, layers: Sequence[Layer], on_host:
     """Return a builder for a program. on_host  heads of the layers that the Host runs"""
     graph = planner.graph
     nodes = {node for layer in layers if layer.head.id in on_host for node in layer.nodes}
-    through = planner.quantised.read_through() - {node for layer in layers for node in layer.nodes}
+    through = planner.quantised.read_through()
+    made = nodes | (through - {node for layer in layers for node in layer.nodes})
+    read = {each.tensor for layer in layers if layer.head.id not in on_host for each in layer.inputs}
     lines = tensors_of_lines(graph, nodes)
-    return Builder(graph, spec, planner.quantised.stored, only_on_host(graph, nodes, through), lines)
+    kept = only_on_host(graph, made, made & through) - read
+    return Builder(graph, spec, planner.quantised.stored, kept, lines)
 
 
 def only_on_host(graph: Graph, nodes: Collection[int], through: Collection[int] = ()) -> frozenset[int]:
-    """Return the tensors that only the Host writes and reads.
+    """Return the tensors that only nodes of the Host write and read.
 
     nodes    those that it runs
-    through  DequantizeLinear nodes that it runs only for readers of its own: the NPU's readers take the
-             stored integers instead
+    through  DequantizeLinear nodes among them, whose readers on the NPU take the integers instead
     """
     readers = graph.consumers()
-
-    def is_read_there(tensor: int) -> bool:
-        return all(
-            node in nodes
-            or (node in through and all(is_read_there(made) for made in graph.nodes[node].outputs))
-            for node in readers[tensor]
-        )
-
     return frozenset(
         tensor.id
         for tensor in graph.tensors
-        if tensor.producer in through
-        or (
-            (tensor.producer in nodes if tensor.producer >= 0 else tensor.id in graph.inputs)
-            and is_read_there(tensor.id)
-        )
+        if (tensor.producer in nodes if tensor.producer >= 0 else tensor.id in graph.inputs)
+        and (tensor.producer in through or all(node in nodes for node in readers[tensor.id]))
     )
 
 

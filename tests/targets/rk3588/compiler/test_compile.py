@@ -258,3 +258,22 @@ def test_quantised_tensors_between_operators_of_the_host_get_no_cubes(
         if buffer.name == f"{added}_QuantizeLinear_Output"
     ]
     assert kept == [("row-major", "int8" if kind is QuantType.QInt8 else "uint8")]
+
+
+def test_integers_that_the_host_makes_floats_of_may_be_read_by_the_npu(tmp_path: Path) -> None:
+    """The Host makes them, and floats of them for itself; a convolution of the NPU takes the integers."""
+    model = Model(1, 16, 12, 12)
+    ends = model.constant(np.array(0.01, np.float32)), model.constant(np.array(0, np.int8))
+
+    def rounded(source: str) -> str:
+        return model.add("DequantizeLinear", model.add("QuantizeLinear", source, *ends), *ends)
+
+    chosen = rounded(model.add("Hardmax", "x"))
+    weights = model.constant(np.random.default_rng(0).integers(-9, 9, (16, 16, 3, 3)).astype(np.int8))
+    kernels = model.add("DequantizeLinear", weights, *ends)
+    convolved = rounded(model.add("Conv", chosen, kernels, pads=[1, 1, 1, 1]))
+    model.add("Add", convolved, model.add("Hardmax", chosen))
+    kept = {"keep_fp32": f"quantizelinear1,{chosen}"}
+    finished = checked(model.save(tmp_path), kept)
+    assert finished.nodes_on_host() == {"Hardmax", "QuantizeLinear", "DequantizeLinear"}
+    assert "Conv" not in finished.nodes_on_host()
