@@ -1,10 +1,18 @@
 """Loops without an end are told after a few turns, with their line; loops with one run to it."""
 
+import builtins
+import threading
+
 import numpy as np
 import pytest
 
 from npuviz.targets.neuroncore.nki import user_python
+from npuviz.targets.neuroncore.nki.calls.actions import ACTIONS
+from npuviz.targets.neuroncore.nki.calls.keywords import keywords_known
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
+from npuviz.targets.neuroncore.nki.record.recording import Recording, current, is_recording, recording_active
+from npuviz.targets.neuroncore.spec import make_spec
 from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, ran
 from tests.targets.neuroncore.nki.test_files import warmed_up
 
@@ -100,3 +108,30 @@ def test_a_loop_of_python_that_its_text_does_not_leave_is_told_soon(tmp_path, mo
     text = "def f():\n    items = iter(range(9_000_000))\n    while True:\n        next(items)\n"
     text += "try:\n    f()\nexcept StopIteration:\n    pass\n"
     assert loaded(tmp_path, SECOND + text + _text("if True:"), x)[1].listing
+
+
+def test_a_kernel_that_was_stopped_and_ends_late_takes_nothing_with_it() -> None:
+    """Its thread may be ending while the next kernel is recorded."""
+    begun, may_end = threading.Event(), threading.Event()
+    late, next_one = Recording(ACTIONS), Recording(ACTIONS)
+
+    def stopped() -> None:
+        with compiled_for(make_spec("trn1", None, {})[0]), recording_active(late), keywords_known():
+            begun.set()
+            may_end.wait()
+
+    thread = threading.Thread(target=stopped)
+    thread.start()
+    try:
+        assert begun.wait(60)
+        assert not is_recording()
+        assert spec_in_use().arch == "trn2"
+        with recording_active(next_one), keywords_known():
+            may_end.set()
+            thread.join()
+            assert current() is next_one
+            assert hasattr(builtins, "sbuf")
+        assert not hasattr(builtins, "sbuf")
+    finally:
+        may_end.set()
+        thread.join()

@@ -3,12 +3,13 @@
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 
-_CURRENT: list["Instances"] = []
+_CURRENT: ContextVar["Instances | None"] = ContextVar("instances", default=None)
 
 
 class _Abandoned(BaseException):
@@ -36,18 +37,18 @@ class Instances:
 
     def run(self, work: Callable[[], Any]) -> Any:
         """What the last instance returns. Raises what an instance raises, KernelError where all wait."""
+        before = _CURRENT.set(self)
         threads = [
-            threading.Thread(target=self._instance, args=(number, work), daemon=True)
+            threading.Thread(target=copy_context().run, args=(self._instance, number, work), daemon=True)
             for number in range(len(self._programs))
         ]
-        _CURRENT.append(self)
         try:
             for thread in threads:
                 thread.start()
             while self._error is None and len(self._ended) < len(threads):
                 self._let_run(self._next())
         finally:
-            _CURRENT.pop()
+            _CURRENT.reset(before)
             with self._turn:
                 self._is_over = True
                 self._turn.notify_all()
@@ -120,12 +121,13 @@ class Instances:
 
 def are_waiting() -> bool:
     """Whether instances of the kernel that runs can wait for each other."""
-    return bool(_CURRENT)
+    return _CURRENT.get() is not None
 
 
 def meeting(what: str, members: Sequence[int], value: Any, then: Callable[[Any], None]) -> bool:
     """`Instances.meet` of the kernel that runs; False where it has no other instance."""
-    if not _CURRENT or len(members) < 2:
+    running = _CURRENT.get()
+    if running is None or len(members) < 2:
         return False
-    _CURRENT[-1].meet(what, members, value, then)
+    running.meet(what, members, value, then)
     return True

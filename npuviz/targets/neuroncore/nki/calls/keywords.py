@@ -23,14 +23,20 @@ class Memory:
 _MEMORIES = {"sbuf": Memory(sbuf), "hbm": Memory(shared_hbm)}
 
 
+_users: list[object] = []
+"""One for each kernel that is recorded, in any thread."""
+
+
 class keywords_known:
     """Lets all Python inside of a `with` read the memories' names; what a file calls so itself stays."""
 
     def __enter__(self) -> None:
+        _users.append(self)
         for name, memory in _MEMORIES.items():
             setattr(builtins, name, memory)
 
     def __exit__(self, *_: object) -> None:
-        for name in _MEMORIES:
-            if hasattr(builtins, name):
+        _users.remove(self)
+        if not _users:
+            for name in _MEMORIES:
                 delattr(builtins, name)

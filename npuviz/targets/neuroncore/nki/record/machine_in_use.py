@@ -3,6 +3,7 @@
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 
 from npuviz.base.errors import UsageError
@@ -14,7 +15,7 @@ _PLATFORMS = {name: name for name in ("trn1", "inf2", "trn2", "trn3")} | {
     "gen2": "trn1", "gen3": "trn2", "gen4": "trn3"
 }  # fmt: skip
 # Ref: aws-neuron-sdk 81ce03ae, nki/api/nki/__init__.py, jit
-_SPECS: list[NeuronSpec] = []
+_SPEC: ContextVar[NeuronSpec | None] = ContextVar("spec", default=None)
 
 
 def spec_in_use(platform: str = "") -> NeuronSpec:
@@ -23,8 +24,9 @@ def spec_in_use(platform: str = "") -> NeuronSpec:
     Outside of kernels it is the one of the environment, else `platform`, which a kernel of a script may name,
     else the default one. Raises UsageError.
     """
-    if _SPECS:
-        return _SPECS[-1]
+    found = _SPEC.get()
+    if found is not None:
+        return found
     asked = os.environ.get(PLATFORM, "").strip() or platform
     if asked and asked not in _PLATFORMS:
         source = PLATFORM if os.environ.get(PLATFORM, "").strip() else "platform_target"
@@ -40,8 +42,8 @@ def _made(preset: str) -> NeuronSpec:
 @contextmanager
 def compiled_for(spec: NeuronSpec) -> Generator[None]:
     """Kernels that are recorded inside are for this machine."""
-    _SPECS.append(spec)
+    before = _SPEC.set(spec)
     try:
         yield
     finally:
-        _SPECS.pop()
+        _SPEC.reset(before)

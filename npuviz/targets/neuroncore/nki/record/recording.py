@@ -1,6 +1,7 @@
 """The steps that a kernel's Python asks for, in order, before they are placed and lowered."""
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
@@ -460,21 +461,23 @@ def result_dtype(dtype: object, *operands: object) -> Dtype:
     return promoted(*(numeric_dtype(each) for each in operands)) if operands else FLOAT32
 
 
-_ACTIVE: list[Recording] = []
+_ACTIVE: ContextVar[tuple[Recording, ...]] = ContextVar("recordings", default=())
+"""Of each thread its own: one that was stopped may still be ending when the next kernel is recorded."""
 
 
 def current() -> Recording:
     """The recording of the kernel that runs. Raises KernelError outside of a kernel."""
-    if not _ACTIVE:
+    found = _ACTIVE.get()
+    if not found:
         raise KernelError(
             "a function of nl or nisa is called outside of a kernel", "err_nki_api_outside_of_nki_kernel"
         )
-    return _ACTIVE[-1]
+    return found[-1]
 
 
 def is_recording() -> bool:
     """Whether a kernel runs."""
-    return bool(_ACTIVE)
+    return bool(_ACTIVE.get())
 
 
 class recording_active:
@@ -484,8 +487,8 @@ class recording_active:
         self._recording = recording
 
     def __enter__(self) -> Recording:
-        _ACTIVE.append(self._recording)
+        self._before = _ACTIVE.set((*_ACTIVE.get(), self._recording))
         return self._recording
 
     def __exit__(self, *_: object) -> None:
-        _ACTIVE.pop()
+        _ACTIVE.reset(self._before)
