@@ -19,6 +19,7 @@ from onnx import TensorProto
 from npuviz.base.errors import FormatError
 from npuviz.base.names import echo
 from npuviz.base.reading import reading
+from npuviz.base.standard_output import printed_to_stderr
 from npuviz.formats.binary import file_size, read_file
 from npuviz.onnx.node_order import sort_nodes
 from npuviz.onnx.parameters import subgraphs
@@ -236,7 +237,8 @@ def _check_structure(proto: onnx.ModelProto) -> None:
             if _lacks_shape(value):
                 value.type.tensor_type.shape.SetInParent()
     # A light model is small unless Constant nodes or subgraphs carry the weights.
-    onnx.checker.check_model(checked)
+    with printed_to_stderr():  # the checker prints warnings
+        onnx.checker.check_model(checked)
 
 
 def _lacks_shape(value: onnx.ValueInfoProto) -> bool:

@@ -563,3 +563,19 @@ def test_layers_that_end_the_runtime_are_refused(tmp_path, operator, gates, step
             read_model(path)
     else:
         assert outputs(read_model(path), x=random(steps, batch, 3))[0].shape == (steps, 1, batch, 4)
+
+
+def test_warnings_of_the_checker_go_to_the_standard_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Scripts read JSON from the output."""
+    node = helper.make_node("Affine", ["x"], ["y"], alpha=2.0, beta=1.0)
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in ("x", "y")]
+    graph = helper.make_graph([node], "experimental", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=3)
+    path = tmp_path / "experimental.onnx"
+    onnx.save(model, path)
+    read_model(path)
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "Affine" in printed.err
