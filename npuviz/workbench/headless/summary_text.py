@@ -167,7 +167,7 @@ def check_lines(check: dict[str, Any] | None) -> list[str]:
         reasons.setdefault(each["reason"], []).append(each["tensor"])
     for reason, names in reasons.items():
         some = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-        lines.append(f"  not compared  {len(names)} tensors, {reason} ({some})")
+        lines.append(f"  not compared  {len(names)} tensor{'s' if len(names) > 1 else ''}, {reason} ({some})")
     return lines
 
 

@@ -39,6 +39,18 @@ def test_a_right_network_passes_both(tmp_path) -> None:
     assert "3 roundings, float16" in result.tolerance
 
 
+def test_outputs_that_no_operator_computes_are_not_called_right(tmp_path) -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "product")]
+    weights = {"w": _normal(8, 8, seed=1)}
+    graph = make_graph(tmp_path, nodes, {"x": [4, 8]}, {"y": FLOAT, "w": FLOAT}, weights)
+    result = checked(graph, {"x": _normal(4, 8)}, "float16")
+    assert (_whole(result).num_outputs, _whole(result).outputs_left) == (1, ("w",))
+    assert list(result.not_compared.values()) == [("w",)]
+    assert not _whole(result).says_nothing
+    alone = make_graph(tmp_path, [], {"x": [4, 8]}, {"w": FLOAT}, weights)
+    assert _whole(checked(alone, {"x": _normal(4, 8)}, "float16")).says_nothing
+
+
 def test_a_rounding_that_is_amplified_is_wrong_end_to_end(tmp_path) -> None:
     """Each operator is right; the difference of two large numbers is not what it should be."""
     nodes = [
