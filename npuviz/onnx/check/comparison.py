@@ -154,11 +154,7 @@ class Comparison:
             return
         allowed = self._allowed[tensor]
         if numpy_dtype(held.dtype).kind in "iub":
-            steps = (
-                max(self._precision.steps, allowed.share * 256)
-                if is_requantized(self._graph, tensor)
-                else 0.0
-            )
+            steps = self._steps(tensor)
             deviation = integer_deviation(found, reference.reshape(-1), steps)
             if deviation.is_beyond and not steps and self._is_close_call(tensor, found, reference):
                 deviation = deviation.as_choice()
@@ -365,7 +361,16 @@ class Comparison:
             return f"is off by up to {deviation.text}; allowed {self._allowed_text(record.tensor)}"
         return record.other_class
 
+    def _steps(self, tensor: int) -> float:
+        """Return by how much the integers of a tensor may differ."""
+        if not is_requantized(self._graph, tensor):
+            return 0.0
+        return max(self._precision.steps, self._allowed[tensor].share * 256)
+
     def _allowed_text(self, tensor: int) -> str:
+        if numpy_dtype(self._graph.tensors[tensor].dtype).kind in "iub":
+            steps = self._steps(tensor)
+            return f"{steps:.2g} steps of its integers" if steps else "0, as integers"
         more = ", or what it makes of its input's" if tensor in self._saturated else ""
         return self._allowed[tensor].text + more
 

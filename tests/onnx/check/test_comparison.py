@@ -51,6 +51,20 @@ def test_outputs_that_no_operator_computes_are_not_called_right(tmp_path) -> Non
     assert _whole(checked(alone, {"x": _normal(4, 8)}, "float16")).says_nothing
 
 
+def test_integers_are_told_that_they_must_be_equal(tmp_path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "three"], ["a"], "scale"),
+        helper.make_node("Greater", ["a", "bound"], ["is_more"], "more"),
+        helper.make_node("Cast", ["is_more"], ["ones"], "cast", to=INT64),
+        helper.make_node("ReduceSum", ["ones"], ["y"], "count", keepdims=0),
+    ]
+    weights = {"three": np.array(3, np.float32), "bound": np.array(0.5, np.float32)}
+    graph = make_graph(tmp_path, nodes, {"x": [8]}, {"y": INT64}, weights)
+    result = checked(graph, {"x": np.ones(8, np.float32)}, "float16", {"a": lambda values: values / 8})
+    texts = {finding.tensor: finding.text for finding in result.findings}
+    assert texts["y"] == "is off by up to 8, 1 of the largest magnitude; allowed 0, as integers"
+
+
 def test_a_rounding_that_is_amplified_is_wrong_end_to_end(tmp_path) -> None:
     """Each operator is right; the difference of two large numbers is not what it should be."""
     nodes = [
