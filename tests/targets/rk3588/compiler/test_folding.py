@@ -42,7 +42,7 @@ def in_whole_groups(finished: Finished, group: int) -> int:
         ((1, 24, 12, 9), 16, (3, 3), {"pads": [1, 1, 1, 1]}),
         ((1, 20, 13, 30), 8, (1, 1), {}),
         ((1, 3, 20, 41), 7, (3, 3), {"pads": [1, 0, 1, 1], "strides": [2, 2]}),
-        ((2, 20, 22, 30), 5, (3, 3), {"dilations": [2, 1], "strides": [2, 1], "pads": [2, 0, 1, 0]}),
+        ((2, 20, 43, 31), 5, (3, 3), {"dilations": [2, 1], "strides": [2, 1], "pads": [2, 0, 1, 0]}),
         ((1, 12, 16, 40), 2, (4, 2), {"strides": [3, 1], "pads": [1, 1, 1, 1]}),
     ],
     ids=[f"shape{number}" for number in range(10)],
