@@ -59,7 +59,8 @@ class Placing:
         self._homes: dict[int, HbmView] = {}
         self._ends: dict[int, list[Storage]] = {}
         self._uses: dict[int, list[int]] = {}
-        self._spilling = Spilling(self._builder, self._uses, self._make_room)
+        self._builder.tiles.make_room = self._make_room
+        self._spilling = Spilling(self._builder, self._uses)
         self._buffers = Buffers(Limits.of(spec), bool(spec.kernel_turns_wait))
         self._storages = {each.id: each for each in recording.storages}
         self._finished: dict[int, dict[int, int]] = {}
@@ -170,8 +171,7 @@ class Placing:
                     made.prior[channel] = max(count, made.prior.get(channel, 0))
                 return made
             except DoesNotFit:
-                is_final = storage.space == PSUM and self._recording.version > 1
-                if is_final or not self._make_room(storage.space):
+                if storage.space != PSUM or self._recording.version > 1 or not self._make_room(PSUM):
                     raise
 
     def _view(self, tensor: Tensor | None) -> View:

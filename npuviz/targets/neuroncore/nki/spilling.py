@@ -1,10 +1,9 @@
 """Tiles that do not fit into SBUF or PSUM wait in HBM: the one that is needed last goes first."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 
-from npuviz.base.errors import DoesNotFit
 from npuviz.program.dtypes import dtype_name
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
@@ -19,14 +18,10 @@ class Spilling:
 
     uses   storage id -> steps that touch it, rising
     saved_bytes, loaded_bytes  moved so far
-    free_sbuf  gives up a tile of SBUF and says whether there was one
     """
 
-    def __init__(
-        self, builder: Builder, uses: Mapping[int, list[int]], free_sbuf: Callable[[], bool]
-    ) -> None:
+    def __init__(self, builder: Builder, uses: Mapping[int, list[int]]) -> None:
         self._builder = builder
-        self._free_sbuf = free_sbuf
         self._uses = uses
         self._homes: dict[int, HbmView] = {}
         self._clean: set[int] = set()
@@ -92,16 +87,9 @@ class Spilling:
 
     @contextmanager
     def _staged(self, whole: View) -> Generator[View]:
-        """A tile of SBUF by which one of PSUM comes or goes; others make room. Raises DoesNotFit."""
+        """A tile of SBUF by which one of PSUM comes or goes. Raises DoesNotFit."""
         with self._builder.tiles.scope():
-            while True:
-                try:
-                    staged = self._builder.tiles.sbuf(whole.partitions, whole.shape, whole.dtype)
-                    break
-                except DoesNotFit:
-                    if not self._free_sbuf():
-                        raise
-            yield staged
+            yield self._builder.tiles.sbuf(whole.partitions, whole.shape, whole.dtype)
 
     def _next_use(self, number: int, step: int) -> int:
         uses = self._uses[number]

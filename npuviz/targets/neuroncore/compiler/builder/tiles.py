@@ -1,9 +1,10 @@
 """Open and close the tiles of a program under construction, and keep the caches of HBM patterns in them."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from math import prod
 
+from npuviz.base.errors import DoesNotFit
 from npuviz.targets.neuroncore.compiler.builder.allocator import PsumAllocator, SbufAllocator
 from npuviz.targets.neuroncore.compiler.builder.cache import TileCache
 from npuviz.targets.neuroncore.compiler.patterns.tile import Box, Tile
@@ -16,12 +17,14 @@ from npuviz.targets.neuroncore.spec import NeuronSpec
 class Tiles:
     """Opens and closes tiles on the core of the next instructions.
 
-    all  every tile, in the order of creation
+    all        every tile, in the order of creation
+    make_room  closes a tile of SBUF where open ones leave no gap, and returns whether there was one to close
     """
 
     def __init__(self, spec: NeuronSpec, emitter: Emitter) -> None:
         cores = range(spec.num_cores)
         self.all: list[Tile] = []
+        self.make_room: Callable[[], bool] = lambda: False
         self._emitter = emitter
         self._sbuf = [SbufAllocator(spec.sbuf_usable_bytes) for _ in cores]
         self._psum = [
@@ -67,7 +70,13 @@ class Tiles:
         """Open a tile in SBUF. Raises DoesNotFit."""
         size = _bytes_of(partitions, free_shape, dtype)
         what = f"a tile {partitions} x {tuple(free_shape)} of {dtype}"
-        tile, lost = self._sbuf[self._emitter.core].allocate(size, what)
+        while True:
+            try:
+                tile, lost = self._sbuf[self._emitter.core].allocate(size, what)
+                break
+            except DoesNotFit:
+                if not self.make_room():
+                    raise
         for old in lost:
             old.keys.clear()
         return self._opened(tile, partitions, free_shape, dtype)
