@@ -179,22 +179,22 @@ class _Needed:
 def _needed(steps: Sequence[Step], tensor: Tensor, known: Mapping[int, _Known]) -> _Needed:
     """The steps that write what the tensor depends on, back to where that is known."""
     wanted: dict[int, Storage] = {tensor.storage.id: tensor.storage}
-    open_ = dict(wanted)
+    unknown = dict(wanted)
     found: list[Step | tuple[Storage, np.ndarray]] = []
     is_cut = False
     for step in reversed(steps):
-        if not any(each.is_written for each in open_.values()):
+        if not any(each.is_written for each in unknown.values()):
             break
         held = known.get(id(step))
         if held is not None:
-            for number in open_.keys() & held.values.keys():
-                found.append((open_.pop(number), held.values[number]))
+            for number in unknown.keys() & held.values.keys():
+                found.append((unknown.pop(number), held.values[number]))
                 is_cut = True
         written = {each.storage.id for each in (step.target, *step.more) if each is not None}
-        if written & open_.keys():
+        if written & unknown.keys():
             found.append(step)
             touched = {each.id: each for each in storages_of(step)}
-            open_ |= touched
+            unknown |= touched
             wanted |= touched
     return _Needed(found[::-1], set(wanted), is_cut)
 
