@@ -393,3 +393,59 @@ def kernel(x, rows):
     assert np.array_equal(found[1], wanted)
     with pytest.raises(KernelError, match=r"oob_mode 7 is nisa.oob_mode.error or nisa.oob_mode.skip"):
         loaded(tmp_path, text.replace("oob_mode.skip)", "7)"), {"x": x, "rows": rows})
+
+
+_LIMITS = (
+    FIRST
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((2, 128, 64), dtype=x.dtype, buffer=nl.shared_hbm)
+    least = nl.finfo(x.dtype).min
+    tile = nl.full((nl.par_dim(128), 64), least, x.dtype, nl.sbuf)
+    tile[0:128, 1:63] = nl.load(x[:, 1:63])
+    nl.store(out[0], tile)
+    ip, ix = nl.mgrid[0:128, 0:64]
+    below = nisa.affine_select(pred=ip >= ix, on_true_tile=tile, on_false_value=least, dtype=x.dtype)
+    nl.store(out[1], below)
+    return out
+"""
+)
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.bfloat16, np.float16, np.float32])
+def test_numbers_of_all_float_types_fill(tmp_path, kind) -> None:
+    x = random(128, 64).astype(kind)
+    found = ran(tmp_path, _LIMITS, {"x": x}).astype(np.float64)
+    least = float(ml_dtypes.finfo(kind).min)
+    filled = np.full((128, 64), least)
+    filled[:, 1:63] = x[:, 1:63]
+    below = np.arange(128)[:, None] >= np.arange(64)
+    assert np.array_equal(found, np.stack([filled, np.where(below, filled, least)]))
+
+
+@pytest.mark.parametrize("wrong", ["fill", "x"])
+def test_what_is_no_number_fills_nothing(tmp_path, wrong) -> None:
+    fill = "'a'" if wrong == "fill" else "x"
+    text = _LIMITS.replace("least, x.dtype, nl.sbuf", f"{fill}, x.dtype, nl.sbuf")
+    with pytest.raises(KernelError, match=r"kernel.py:11: nl.full with .*: expected a number"):
+        ran(tmp_path, text, {"x": random(128, 64)})
+
+
+def test_values_of_a_grid_repeat_over_all_of_it(tmp_path) -> None:
+    """As numpy's mgrid, which is dense."""
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray((3, 128, 6, 4), dtype=nl.int32, buffer=nl.shared_hbm)
+    grid = nl.mgrid[0:128, 0:6, 0:4]
+    for n, index in enumerate((grid.y, 4 * grid.x + grid.y, 5 - grid.p // 1)):
+        nl.store(out[n], nisa.iota(index, dtype=nl.int32))
+    return out
+"""
+    )
+    p, x, y = np.mgrid[0:128, 0:6, 0:4]
+    found = ran(tmp_path, text, {"x": random(128, 1)})
+    assert np.array_equal(found, np.stack([y, 4 * x + y, 5 - p]))

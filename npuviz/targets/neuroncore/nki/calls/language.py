@@ -18,7 +18,7 @@ from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, P
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Grid, Index, MultiGrid, arange
 from npuviz.targets.neuroncore.nki.record.loops import Turns, turns
-from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.numbers import needed_number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.scopes import shared_memory_text
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor, box_of
@@ -281,7 +281,7 @@ def ones(shape: Any, dtype: Any, buffer: Any = None, name: str = "", **_: Any) -
 
 def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = None, name: str = "", **_: Any) -> Any:
     """Memory full of a number."""
-    return _tensor(shape, dtype, buffer, name, number(fill_value))
+    return _tensor(shape, dtype, buffer, name, needed_number(fill_value, "nl.full"))
 
 
 def _either(first: Any, second: Any) -> Any:

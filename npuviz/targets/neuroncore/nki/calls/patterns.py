@@ -8,10 +8,10 @@ from npuviz.targets.neuroncore.nki.calls.movement import tensor_copy
 from npuviz.targets.neuroncore.nki.calls.operands import run, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, name_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Condition, Index, Mask, whole
+from npuviz.targets.neuroncore.nki.record.index import Condition, Index, Mask, broadcast_shape, whole
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.names import operator
-from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.numbers import needed_number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor
 
@@ -41,7 +41,8 @@ def iota_of(expression: object, dtype: object, mask: object = None) -> Tensor:
         raise KernelError(f"iota of {expression!r}: expected an expression of nl.arange")
     if expression.ndim < 2:
         raise KernelError("iota of a 1-D index; write nl.arange(n)[None, :]", "err_1d_arange_not_supported")
-    shape, steps = expression.shape, expression.steps
+    shape = broadcast_shape(expression.shape, expression.grid)
+    steps = expression.padded(len(shape))
     return iota(None, expression.const, steps[1:], steps[0], shape, dtype, mask)
 
 
@@ -61,7 +62,7 @@ def affine_select(
     return run(
         "affine_select", dst, data.shape, dtype or data.dtype, (data,), mask,
         base=base, steps=tuple(steps), multiplier=multiplier, op=operator(op),
-        fill=float(number(fill) or 0.0),
+        fill=float(needed_number(fill, "affine_select")),
     )  # fmt: skip
 
 

@@ -47,12 +47,18 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Index:
-    """An index tensor: const + sum of steps[k] * i[k], for i inside of `shape`. Never changed."""
+    """An index tensor: const + sum of steps[k] * i[k], for i inside of `shape`. Never changed.
 
-    __slots__ = ("const", "shape", "steps")
+    grid  shape of the nl.mgrid that it comes from, () if from none: its values repeat over all of that
+    """
+
+    __slots__ = ("const", "grid", "shape", "steps")
     __array_ufunc__ = None
 
-    def __init__(self, shape: tuple[int, ...], const: int, steps: tuple[int, ...]) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], const: int, steps: tuple[int, ...], grid: tuple[int, ...] = ()
+    ) -> None:
+        self.grid = grid
         self.shape = shape
         self.const = const
         self.steps = steps
@@ -117,8 +123,9 @@ class Index:
             shape = broadcast_shape(self.shape, other.shape)
             left, right = self.padded(len(shape)), other.padded(len(shape))
             steps = tuple(a + sign * b for a, b in zip(left, right, strict=True))
-            return Index(shape, self.const + sign * other.const, steps)
-        return Index(self.shape, self.const + sign * whole(other), self.steps)
+            grid = broadcast_shape(self.grid, other.grid)
+            return Index(shape, self.const + sign * other.const, steps, grid)
+        return Index(self.shape, self.const + sign * whole(other), self.steps, self.grid)
 
     def padded(self, rank: int) -> tuple[int, ...]:
         """The steps of `rank` dimensions, 0 where the size is 1."""
@@ -140,7 +147,7 @@ class Index:
 
     def __mul__(self, other: object) -> "Index":
         factor = whole(other)
-        return Index(self.shape, self.const * factor, tuple(step * factor for step in self.steps))
+        return Index(self.shape, self.const * factor, tuple(step * factor for step in self.steps), self.grid)
 
     def __rmul__(self, other: object) -> "Index":
         return self * other
@@ -156,7 +163,7 @@ class Index:
         if low // divisor != high // divisor:
             raise KernelError(f"{self} // {divisor} is not affine; write the index with more dimensions")
         const = self.const // divisor + low // divisor
-        return Index(self.shape, const, tuple(step // divisor for step in steps))
+        return Index(self.shape, const, tuple(step // divisor for step in steps), self.grid)
 
     def __mod__(self, other: object) -> "Index":
         divisor = whole(other)
@@ -389,11 +396,12 @@ class Grid:
     def __init__(self, ranges: tuple[slice, ...]) -> None:
         rank = len(ranges)
         self._parts: list[Index] = []
-        for dim, part in enumerate(ranges):
-            made = arange(part.start or 0, part.stop, part.step or 1)
+        along = [arange(part.start or 0, part.stop, part.step or 1) for part in ranges]
+        grid = tuple(made.shape[0] for made in along)
+        for dim, made in enumerate(along):
             shape = tuple(made.shape[0] if k == dim else 1 for k in range(rank))
             steps = tuple(made.steps[0] if k == dim else 0 for k in range(rank))
-            self._parts.append(Index(shape, made.const, steps))
+            self._parts.append(Index(shape, made.const, steps, grid))
 
     def __iter__(self) -> Iterator[Index]:
         return iter(self._parts)

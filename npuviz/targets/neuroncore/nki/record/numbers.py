@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from npuviz.targets.neuroncore.nki.record.element_types import is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
@@ -21,6 +22,8 @@ def number(value: object) -> float | int | None:
     if isinstance(value, int | np.integer):
         return _held(int(value))
     if isinstance(value, float | np.floating):
+        return _held(float(value))
+    if isinstance(value, np.generic) and is_float(value.dtype):  # of bfloat16 or 8 bits, no np.floating
         return _held(float(value))
     return None
 
