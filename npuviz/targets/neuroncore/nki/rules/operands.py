@@ -147,33 +147,46 @@ def equals(parameter: str, value: object, reason: str) -> Rule:
 
 def same_type(first: str, second: str) -> Rule:
     """Two tensors have the same element type."""
-
-    def check(call: str, given: Given) -> None:
-        a, b = given.get(first), given.get(second)
-        if isinstance(a, Tensor) and isinstance(b, Tensor) and type_name(a) != type_name(b):
-            raise wrong(call, f"{first} {a!r} and {second} {b!r} must have the same element type")
-
-    return check
+    return _between(
+        first,
+        second,
+        lambda a, b: type_name(a) != type_name(b),
+        lambda a, b: f"{first} {a!r} and {second} {b!r} must have the same element type",
+    )
 
 
 def same_elements(first: str, second: str) -> Rule:
     """Two tensors have as many elements in each partition."""
-
-    def check(call: str, given: Given) -> None:
-        a, b = given.get(first), given.get(second)
-        if isinstance(a, Tensor) and isinstance(b, Tensor) and elements(a) != elements(b):
-            raise wrong(call, f"{first} {a!r} and {second} {b!r}: {elements(a)} and {elements(b)} elements")
-
-    return check
+    return _between(
+        first,
+        second,
+        lambda a, b: elements(a) != elements(b),
+        lambda a, b: f"{first} {a!r} and {second} {b!r}: {elements(a)} and {elements(b)} elements",
+    )
 
 
 def not_both_in_psum(first: str, second: str) -> Rule:
     """Vector reads one operand from PSUM, not two."""
+    return _between(
+        first,
+        second,
+        lambda a, b: a.buffer == b.buffer == PSUM,
+        lambda a, b: f"{first} {a!r} and {second} {b!r} lie both in PSUM; copy one of them to SBUF",
+    )
+
+
+def _between(
+    first: str,
+    second: str,
+    is_wrong: Callable[[Tensor, Tensor], bool],
+    text: Callable[[Tensor, Tensor], str],
+) -> Rule:
+    """A rule about two operands, where both are tensors."""
 
     def check(call: str, given: Given) -> None:
         a, b = given.get(first), given.get(second)
-        if isinstance(a, Tensor) and isinstance(b, Tensor) and a.buffer == b.buffer == PSUM:
-            raise wrong(call, f"{first} {a!r} and {second} {b!r} lie both in PSUM; copy one of them to SBUF")
+        if isinstance(a, Tensor) and isinstance(b, Tensor) and is_wrong(a, b):
+            raise wrong(call, text(a, b))
 
     return check
 
