@@ -61,6 +61,8 @@ class VirtualRegister:
     def __init__(self, value: int, source: object = None) -> None:
         self.value = value
         self.source = source
+        if is_recording():
+            current().has_offsets = True
 
     def __index__(self) -> int:
         return self.value

@@ -441,6 +441,4 @@ def topk(val_dst: Any, idx_dst: Any, src: Any, n: Any, name: Any = None) -> None
     patterns.topk(val_dst, idx_dst, src, n)
 
 
-def tensor_copy_dynamic_src(dst: Any, src: Any, engine: Any = 0, name: Any = None) -> None:
-    """As tensor_copy: where src begins is known."""
-    move.tensor_copy(dst, src, engine)
+tensor_copy_dynamic_src = tensor_copy_dynamic_dst = tensor_copy

@@ -30,10 +30,13 @@ class KernelError(TargetError):
 
 
 class Undocumented(KernelError, AttributeError):
-    """A name that NKI's public documentation does not have; `hasattr` is False for it."""
+    """A name that NKI's public documentation does not have, or has elsewhere; `hasattr` is False for it.
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"undocumented: {name} {UNDOCUMENTED}")
+    reason  what is said about a name that is there elsewhere
+    """
+
+    def __init__(self, name: str, reason: str = "") -> None:
+        super().__init__(reason or f"undocumented: {name} {UNDOCUMENTED}")
 
 
 class OutOfBounds(IndexError):

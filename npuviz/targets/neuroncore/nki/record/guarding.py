@@ -117,13 +117,23 @@ def _short(value: object) -> str:
 
 def undocumented_import(package: str) -> ImportError:
     """The error of an import from a package without public documentation; it tells the names asked for."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to the caller's line
+    return ImportError(f"undocumented: {', '.join(_asked_for(package))} {UNDOCUMENTED}")
+
+
+def vendors_import(package: str, source: str) -> ImportError:
+    """The error of an import from a package of the vendor's own kernels, whose source is public elsewhere."""
+    names = ", ".join(_asked_for(package))
+    return ImportError(f"{names}: npuviz has none of the vendor's kernels; run them from {source}")
+
+
+def _asked_for(package: str) -> list[str]:
+    """The names that the user's line imports from a package."""
+    frame = sys._getframe(2)  # noqa: SLF001 - the documented way to the caller's line
     while frame.f_back is not None and frame.f_code.co_filename.startswith((OWN_FOLDER, "<frozen ")):
         frame = frame.f_back
     statement = statement_at(frame.f_code.co_filename, frame.f_lineno)
-    names = [package]
     if isinstance(statement, ast.ImportFrom) and statement.module:
-        names = [f"{statement.module}.{each.name}" for each in statement.names]
-    elif isinstance(statement, ast.Import):
-        names = [each.name for each in statement.names if each.name.startswith(package)] or names
-    return ImportError(f"undocumented: {', '.join(names)} {UNDOCUMENTED}")
+        return [f"{statement.module}.{each.name}" for each in statement.names]
+    if isinstance(statement, ast.Import):
+        return [each.name for each in statement.names if each.name.startswith(package)] or [package]
+    return [package]

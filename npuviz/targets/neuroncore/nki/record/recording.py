@@ -54,6 +54,7 @@ class Recording(Positions):
     named    instance and name= of instructions -> the steps of each
     observer  reads a tensor while the kernel is recorded, None where that is not possible
     observed_step  the last one when a tensor was read so
+    has_offsets    whether a register was made or an element read: addresses may hang on it
     taken_over  storages that steps up to that one write since
     """
 
@@ -70,6 +71,7 @@ class Recording(Positions):
     named: "dict[tuple[tuple[int, ...], str], list[tuple[Step, ...]]]" = field(default_factory=dict[Any, Any])
     observer: "Callable[[Recording, Tensor], np.ndarray] | None" = None
     observed_step: Step | None = None
+    has_offsets: bool = False
     taken_over: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
@@ -92,6 +94,7 @@ class Recording(Positions):
         """The values that a tensor has now. Raises KernelError where they cannot be known."""
         if self.observer is None:
             raise KernelError(f"{tensor!r} has no value while the kernel is traced")
+        self.has_offsets = True
         return self.observer(self, tensor)
 
     # --- memory --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from npuviz.targets.neuroncore.nki.record.names import name_of
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, PSUM, SBUF, Tensor
 from npuviz.targets.neuroncore.nki.rules import movement
+from npuviz.targets.neuroncore.nki.rules.language import tells
 from npuviz.targets.neuroncore.nki.rules.operands import (
     BITWISE,
     COMPARISONS,
@@ -176,6 +177,7 @@ def _two_cores(call: str, given: Given) -> None:
 
 
 _ACTIVATED: tuple[Rule, ...] = (lies_in(_CHIP, "dst", "data", "bias", "scale"), _bias_of_first_chip)
+_DYNAMIC_COPY = (tells("removed in 0.4.0; nisa.tensor_copy of tensor.ap(pattern, scalar_offset=...)"),)
 RULES: dict[str, tuple[Rule, ...]] = {
     "nc_matmul": (
         lies_in((SBUF,), "stationary", "moving"),
@@ -195,18 +197,22 @@ RULES: dict[str, tuple[Rule, ...]] = {
         movement.tiles_of_array,
     ),
     "nc_transpose": (on_engines(TENSOR, VECTOR), same_type("dst", "data"), movement.turned),
-    "dma_copy": (movement.priority, movement.descriptors_by_hardware),
+    "dma_copy": (movement.priority, movement.descriptors_by_hardware, movement.skips_nothing),
     "dma_transpose": (
         movement.priority,
         same_type("dst", "src"),
         movement.descriptors_by_hardware,
+        movement.skipped_by_index("src"),
         movement.turned_shape,
     ),
     "dma_compute": (
+        movement.skipped_by_index("dst", "srcs"),
         one_of("reduce_op", "add"),
         equals("unique_indices", True, "indices that occur twice are not supported, must be True"),
     ),
     "tensor_copy": (on_engines(VECTOR, SCALAR, GPSIMD), _no_scalar_copy),
+    "tensor_copy_dynamic_src": _DYNAMIC_COPY,
+    "tensor_copy_dynamic_dst": _DYNAMIC_COPY,
     "tensor_copy_predicated": (
         of_types(("uint8", "uint16", "uint32"), "predicate"),
         not_both_in_psum("src", "predicate"),

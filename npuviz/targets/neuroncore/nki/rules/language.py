@@ -16,7 +16,7 @@ _BINARY = (
 )  # fmt: skip
 
 
-def _tells(text: str) -> Rule:
+def tells(text: str) -> Rule:
     """The compiler has no instruction for a function."""
 
     def check(call: str, _: Given) -> None:
@@ -60,9 +60,9 @@ def _program_axis(call: str, given: Given) -> None:
 
 LANGUAGE_RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(_BINARY, (_same_shapes,)),
-    "divide": (_tells("there is no such instruction; multiply by nl.reciprocal"),),
-    "mod": (_tells("there is no such instruction"),),
-    "fmod": (_tells("there is no such instruction"),),
+    "divide": (tells("there is no such instruction; multiply by nl.reciprocal"),),
+    "mod": (tells("there is no such instruction"),),
+    "fmod": (tells("there is no such instruction"),),
     "power": (_power,),
     "matmul": (_transposed,),
     "rsqrt": (_not_in_psum,),

@@ -3,16 +3,22 @@
 # Ref: aws-neuron-sdk 81ce03ae, nki/api/nki/isa/__init__.py: nc_matmul, nc_transpose, dma_copy, dma_transpose
 """
 
+from typing import Any
+
+from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.numbers import number
+from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor
 from npuviz.targets.neuroncore.nki.rules.operands import (
     ENGINE_NAMES,
     FLOAT8,
+    NAME,
     SCALAR,
     SYNC,
     TENSOR,
     Given,
+    Rule,
     elements,
     from_version,
     lies_in,
@@ -20,10 +26,13 @@ from npuviz.targets.neuroncore.nki.rules.operands import (
     of_types,
     same_type,
     type_name,
+    warn,
     wrong,
 )
 
 _HARDWARE_DGE = 2
+_SKIP = 1
+_MODES = ("unknown", "swdge", "hwdge", "none")
 
 # --- Tensor engine -----------------------------------------------------------------------------------
 
@@ -134,10 +143,16 @@ def priority(call: str, given: Given) -> None:
 
 def descriptors_by_hardware(call: str, given: Given) -> None:
     """What the hardware's descriptor engine can do."""
-    engine = int(given.get("engine") or 0)
+    engine, mode = int(given.get("engine") or 0), int(given.get("dge_mode") or 0)
     if engine and engine not in (SCALAR, SYNC):
         raise wrong(call, f"engine {ENGINE_NAMES[engine]}: sync or scalar trigger a DMA")
-    if int(given.get("dge_mode") or 0) != _HARDWARE_DGE:
+    if engine and mode != _HARDWARE_DGE:
+        found = f"dge_mode.{_MODES[mode]}" if 0 <= mode < len(_MODES) else f"dge_mode={mode}"
+        raise wrong(
+            call,
+            f"engine={ENGINE_NAMES[engine]} with {found}: give dge_mode=nisa.dge_mode.hwdge, or no engine",
+        )
+    if mode != _HARDWARE_DGE:
         return
     from_version(3)(f"{call} with dge_mode.hwdge", given)
     if call == "dma_transpose":
@@ -148,6 +163,34 @@ def descriptors_by_hardware(call: str, given: Given) -> None:
         tensor = given.get(what)
         if isinstance(tensor, Tensor) and tensor.row_index is not None:
             raise wrong(call, f"{what} {tensor!r} by vector_offset: rows by index need dge_mode.swdge")
+
+
+def skipped_by_index(*operands: str) -> Rule:
+    """oob_mode.skip skips what an index names: one of these operands has one."""
+
+    def check(call: str, given: Given) -> None:
+        if int(given.get("oob_mode") or 0) != _SKIP or current().has_offsets:
+            return
+        tensors: list[Any] = []
+        for what in operands:
+            found = given.get(what)
+            tensors += found if isinstance(found, list | tuple) else [found]
+        if not any(isinstance(each, Tensor) and each.row_index is not None for each in tensors):
+            raise wrong(
+                call,
+                f"oob_mode.skip, and none of {listed(operands)} has an index: take "
+                ".ap(..., vector_offset=tile) or scalar_offset=, or leave oob_mode out",
+            )
+
+    return check
+
+
+def skips_nothing(call: str, given: Given) -> None:
+    """dma_copy without an index has nothing to skip, which the documentation does not forbid."""
+    try:
+        skipped_by_index("dst", "src")(call, given)
+    except KernelError as error:
+        warn(call, str(error).removeprefix(f"{NAME}: {call}: "))
 
 
 def _turned_by_hardware(call: str, given: Given) -> None:

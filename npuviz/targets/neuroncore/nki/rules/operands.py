@@ -267,12 +267,23 @@ def listed(names: Any) -> str:
 # --- applying ----------------------------------------------------------------------------------------
 
 
-def check_operands(names: dict[str, Any], rules: Mapping[str, tuple[Rule, ...]], prefix: str = "") -> None:
+def check_operands(
+    names: dict[str, Any],
+    rules: Mapping[str, tuple[Rule, ...]],
+    general: Callable[[FunctionType], tuple[Rule, ...]],
+    prefix: str = "",
+) -> None:
     """Make the functions among these that have rules look at their operands before they run;
-    errors name them with a prefix."""
-    for name, given in rules.items():
-        if isinstance(names.get(name), FunctionType):
-            names[name] = _checked(names[name], given, f"{prefix}{name}")
+    errors name them with a prefix.
+
+    rules    those of single functions
+    general  gives those that a function has because of its parameters; they come first
+    """
+    for name, function in list(names.items()):
+        if isinstance(function, FunctionType) and not name.startswith("_"):
+            found = (*general(function), *rules.get(name, ()))
+            if found:
+                names[name] = _checked(function, found, f"{prefix}{name}")
 
 
 def _checked(function: FunctionType, rules: tuple[Rule, ...], name: str) -> Any:

@@ -16,8 +16,8 @@ from npuviz.targets.neuroncore.nki.calls.collectives_at_run_time import (
     collective_permute_implicit_current_processing_rank_id,
     collective_permute_implicit_reduce,
 )
-from npuviz.targets.neuroncore.nki.record.errors import Undocumented as _Undocumented
 from npuviz.targets.neuroncore.nki.record.guarding import guard as _guard
+from npuviz.targets.neuroncore.nki.rules import names as _names
 
 __all__ = [
     "ReplicaGroup", "all_gather", "all_gather_v", "all_reduce", "all_to_all", "all_to_all_v",
@@ -25,9 +25,6 @@ __all__ = [
     "collective_permute_implicit_current_processing_rank_id", "collective_permute_implicit_reduce", "rank_id",
     "reduce_scatter",
 ]  # fmt: skip
+__getattr__ = _names.keep_public(globals(), "nki.collectives", tuple(__all__), (), 2)
 
 _guard(globals(), "nki.collectives")
-
-
-def __getattr__(name: str) -> object:
-    raise _Undocumented(f"nki.collectives.{name}")
