@@ -1,6 +1,7 @@
 """Assert properties of a session; each message tells what was found."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -100,7 +101,9 @@ def assert_counter(session: DebugSession, name: str, at_most: int) -> None:
     see `npuviz run --json`) is at most `at_most`."""
     counters = session.session.machine.summary().counters
     if name not in counters:
-        raise UsageError(f"no counter {name!r}; there are {', '.join(sorted(counters)) or 'none'}")
+        close = get_close_matches(name.lower(), counters, n=2, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}? " if close else ""
+        raise UsageError(f"no counter {name!r}; {hint}there are {', '.join(sorted(counters)) or 'none'}")
     assert counters[name] <= at_most, f"{name}: {counters[name]}, expected at most {at_most}"
 
 

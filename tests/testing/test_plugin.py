@@ -123,6 +123,8 @@ def test_assertions_fail_where_they_should(tmp_path: Path):
             assert_counter(session, "nothing", 1)
         name, value = next(item for item in session.session.machine.summary().counters.items() if item[1])
         assert_counter(session, name, value)
+        with pytest.raises(UsageError, match=rf"did you mean {name}"):
+            assert_counter(session, f"{name.upper()}s", value)
         with pytest.raises(AssertionError, match=name):
             assert_counter(session, name, value - 1)
         assert_no_hazards(session)

@@ -1,6 +1,9 @@
 """Read a NeuronCore machine's state for display: queues, semaphores, units, unfinished intervals, totals."""
 
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from npuviz.program.instruction import Listing
 from npuviz.sim.machine import Activity, Peak, QueueEntry, RunSummary, SemaphoreState, UnitState, Wait
@@ -326,13 +329,34 @@ class Observer:
             for core in range(tables.num_cores)
             for space, name in ((1, "SBUF"), (2, "PSUM"))
         ]
+        read, written = self._hbm_traffic()
         counters = {
             "instructions": int(self._chip.completed),
             "transfers": int(self._chip.transfers),
             "dma_bytes": int(self._chip.bytes),
+            "hbm_read_bytes": read,
+            "hbm_write_bytes": written,
             "macs": int(self._chip.macs),
         }
         return RunSummary(tuple(units), tuple(queues), tuple(memories), counters)
+
+    def _hbm_traffic(self) -> tuple[int, int]:
+        """Return the bytes that complete transfers have read from HBM, and written to it."""
+        tables, log = self._engine.tables, self._engine.log()[:, 0]
+        done = np.bincount(tables.transfer_of[-1 - log[log < 0]], minlength=len(tables.transfers))
+        read, written = done @ self._hbm_bytes
+        return int(read), int(written)
+
+    @cached_property
+    def _hbm_bytes(self) -> np.ndarray:
+        """Bytes that each transfer reads from HBM, and writes to it."""
+        transfers = self._engine.tables.transfers
+        found = np.zeros((len(transfers), 2), dtype=np.int64)
+        for number, transfer in enumerate(transfers):
+            for each in transfer.descriptors:
+                found[number, 0] += sum(access.num_bytes for access in each.sources if access.variable >= 0)
+                found[number, 1] += each.to.num_bytes if each.to.variable >= 0 else 0
+        return found
 
     def peaks(self) -> list[Peak]:
         """Return bytes and MACs of the DMA engines and PE beside the most possible, and DMA bytes as a
