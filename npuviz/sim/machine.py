@@ -27,6 +27,7 @@ class Region:
     instruction          the instruction that writes it, -1 if none
     banks                the range is repeated in this many consecutive banks, as a tile over
                          partitions is; `shape` then covers all of them, with the banks as first dimension
+    aliases              further names that the program's text has for it
     """
 
     address: int
@@ -39,6 +40,11 @@ class Region:
     since: int
     instruction: int = -1
     banks: int = 1
+    aliases: tuple[str, ...] = ()
+
+    def is_called(self, name: str) -> bool:
+        """Whether this is one of its names."""
+        return bool(name) and (name == self.label or name in self.aliases)
 
     def holds(self, address: int, bank_bytes: int) -> bool:
         """Whether a byte address of the memory, whose banks have this size, lies in the region."""
@@ -254,6 +260,15 @@ class HasReports(Protocol):
 
     def reports(self) -> Sequence[DetailTable]:
         """Return tables about what has finished up to now."""
+        ...
+
+
+@runtime_checkable
+class HasEmptyReports(Protocol):
+    """A machine that tells which of its reports have nothing to say yet, or any more."""
+
+    def empty_reports(self) -> Sequence[DetailTable]:
+        """Return the tables that have no rows now, beside those of `HasReports.reports`."""
         ...
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from npuviz.base.names import named
 from npuviz.debug.condition.elements import ElementWords
 from npuviz.debug.condition.expression import (
     BAD,
@@ -25,8 +26,12 @@ from npuviz.debug.condition.expression import (
     UnitIs,
 )
 from npuviz.debug.condition.tokens import OPERATORS, Token, TokenReader, quoted
+from npuviz.debug.condition.turns import Turns, TurnValue, chosen, turns_of
+from npuviz.debug.condition.variable_event import VariableEvent
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
+from npuviz.program.source import HasSource
+from npuviz.program.variables import HasVariables, VariablePlace
 from npuviz.sim.description import MachineDescription
 from npuviz.sim.fabric import FabricShape
 from npuviz.sim.probe import Probe
@@ -40,6 +45,8 @@ from npuviz.sim.stop import (
 
 _ELEMENT = re.compile(r"(.+)\[(\d+)\]")
 UNIT_STATES = ("running", "idle", "waiting")
+MOST_ROWS = 1 << 16
+"""Ranges of bytes that a watched tile may have, over all tiles of that name."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +62,14 @@ class Scope:
 class Atoms:
     """Parses the words that name something; brackets and operators between them are parsed by the grammar."""
 
-    def __init__(self, words: TokenReader, scope: Scope) -> None:
+    def __init__(
+        self, words: TokenReader, scope: Scope, condition: Callable[[], Expression] | None = None
+    ) -> None:
+        """`condition` parses what follows `if`; without it that word is none of the language."""
         self._words = words
         self._scope = scope
+        self._condition = condition
+        self._turns: dict[str, list[int]] = {}
         self._probes = {probe.id: probe for probe in scope.probes}
         self._elements = ElementWords(words, scope.program.listing, scope.fabric)
         self._num_keys = 0
@@ -89,9 +101,28 @@ class Atoms:
         if parser is None and not self.is_known(first.name) and (word := self._kind_of(first.name)):
             self._words.put_before_taken(word)
             parser = self.parsers[word]
-        if parser is not None:
-            return parser()
-        return self._probe(first, expected)
+        if first.name in self._turns:
+            return TurnValue(first.name)
+        if parser is None:
+            return self._probe(first, expected)
+        found = parser()
+        if isinstance(found, Event) and self._condition is not None and self._words.follows("if"):
+            return self._chosen(found, self._words.tokens[self._words.next - 1], self._condition)
+        return found
+
+    def is_line(self) -> bool:
+        """Whether the next word is a number that stands alone, for a line of the program's text."""
+        token, listing = self._words.peek(), self._scope.program.listing
+        if token is None or not token.text.isdecimal() or not isinstance(listing, HasSource):
+            return False
+        behind = self._words.tokens[self._words.next + 1 : self._words.next + 2]
+        return not behind or behind[0].text.lower() in _BEHIND_EVENTS
+
+    def line(self) -> Expression:
+        """Parse a line's number, and what belongs to it."""
+        self._words.next += 1
+        self._words.put_before_taken("line")
+        return self.atom(Token("line", self._words.tokens[self._words.next].start))
 
     def tensor(self, function: str) -> Expression:
         """Parse a function of a tensor's values."""
@@ -106,6 +137,18 @@ class Atoms:
         return TensorValue(tensor, REDUCTIONS[function], row, f"{function}({name.name})")
 
     # ---- inside
+
+    def _chosen(self, event: Event, word: Token, condition: Callable[[], Expression]) -> Expression:
+        """Parse what follows `if` behind an event, and return the event where that holds."""
+        turns = turns_of(self._scope.program.listing, event)
+        before, self._turns = self._turns, _values_of(turns)
+        here, self._turns = self._turns, before | self._turns
+        found = chosen(event, turns, condition())
+        self._turns = before
+        if found is None:
+            spans = (f"{name} is {min(values)} to {max(values)}" for name, values in here.items())
+            raise self._words.error(word, f"in no turn: {', '.join(spans) or 'no loop is around it'} there")
+        return found
 
     def _kind_of(self, name: str) -> str:
         """Return the word that belongs before a name that stands alone, "" if it names nothing known."""
@@ -168,8 +211,40 @@ class Atoms:
         return level
 
     def _memory(self, test: int) -> Event:
-        memory, low, high = self._range("an address or a range such as 0x100..0x180")
-        return self._event([(test, memory.id, low, high, 0)])
+        """Parse MEMORY RANGE, VARIABLE or MEMORY VARIABLE."""
+        memories = {memory.name: memory for memory in self._scope.description.memories}
+        places = self._variables()
+        what = "the name of a memory or variable" if places else "the name of a memory"
+        token = self._words.take(what, map(quoted, (*memories, *places)))
+        if named(token.name, memories) is None:
+            wanted = self._words.lookup(token, {**memories, **places}, what.removeprefix("the name of a "))
+            return self._accesses(token, test, wanted)
+        memory, following = memories[named(token.name, memories) or ""], self._words.peek()
+        if following is None or following.name not in places:
+            expected = "an address or a range such as 0x100..0x180"
+            low, high = self._words.take_range(expected, memory.size_bytes)
+            return self._event([(test, memory.id, low, high, 0)])
+        self._words.next += 1
+        wanted = [place for place in places[following.name] if place.memory == memory.id]
+        if not wanted:
+            raise self._words.error(following, f"never in {memory.name}")
+        return self._accesses(following, test, wanted)
+
+    def _variables(self) -> dict[str, list[VariablePlace]]:
+        """The places of each variable or tile of the program, by name."""
+        found: dict[str, list[VariablePlace]] = {}
+        if isinstance(self._scope.program.listing, HasVariables):
+            for place in self._scope.program.listing.variable_places:
+                found.setdefault(place.name, []).append(place)
+        return found
+
+    def _accesses(self, token: Token, test: int, places: Sequence[VariablePlace]) -> Event:
+        """Return the accesses of places."""
+        if sum(place.banks for place in places) > MOST_ROWS:
+            raise self._words.error(token, f"{len(places)} tiles have this name, more than can be watched")
+        spread = [(place, span) for place in places for span in place.ranges]
+        rows = [((test, place.memory, low, high, 0), self.key()) for place, (low, high) in spread]
+        return VariableEvent(rows, [place for place, _ in spread])
 
     def _range(self, expected: str) -> tuple[Any, int, int]:
         memories = {memory.name: memory for memory in self._scope.description.memories}
@@ -229,7 +304,8 @@ class Atoms:
         if found is None:
             if expected:
                 raise self._words.error(name, f"expected {expected}{self._near(wanted)}")
-            reason = f"neither a probe nor one of {', '.join(self.parsers)}"
+            loops = f"neither a loop's variable ({', '.join(self._turns)}), " if self._turns else "neither "
+            reason = f"{loops}a probe nor one of {', '.join(self.parsers)}"
             raise self._words.error(name, reason + self._near(wanted))
         count = math.prod(found.shape)
         if found.shape and element < 0:
@@ -245,13 +321,17 @@ class Atoms:
 
     def _near(self, wanted: str) -> str:
         nodes = (node.name for node in self._scope.program.graph.nodes)
-        hint = self._words.hint(wanted, (*self.names, *self._elements.names, *nodes))
+        hint = self._words.hint(wanted, (*self._turns, *self.names, *self._elements.names, *nodes))
         return hint if "did you mean" in hint else ""
 
     def is_known(self, text: str) -> bool:
-        """Whether a text is the name of a probe or of one of its elements."""
+        """Whether a text is the name of a probe, of one of its elements, or of a loop's variable."""
         match = _ELEMENT.fullmatch(text)
-        return text in self._probes or (match is not None and match.group(1) in self._probes)
+        return (
+            text in self._probes
+            or text in self._turns
+            or (match is not None and match.group(1) in self._probes)
+        )
 
     def split_before_operator(self) -> None:
         """Split `a+b` into words if `a` is a number or a probe and the whole is neither."""
@@ -263,6 +343,18 @@ class Atoms:
             if letter in OPERATORS and (self.is_known(head) or _is_number(head) or head.lower() == "cycle"):
                 self._words.split(index)
                 return
+
+
+_BEHIND_EVENTS = ("if", "at", "and", "or", "for", "within", "show")
+
+
+def _values_of(turns: Sequence[Turns]) -> dict[str, list[int]]:
+    """Return what each variable is in some turn."""
+    found: dict[str, list[int]] = {}
+    for each in turns:
+        for name, value in each.items():
+            found.setdefault(name, []).append(value)
+    return found
 
 
 def _elements_of(probe: Probe) -> tuple[str, ...]:

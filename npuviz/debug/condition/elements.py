@@ -2,12 +2,12 @@
 words they receive."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import PurePath
 
 from npuviz.debug.condition.tokens import COMPARISONS, Token, TokenReader, quoted
 from npuviz.program.instruction import Listing
-from npuviz.program.source import HasCalls, HasSource
+from npuviz.program.source import HasSource
 from npuviz.sim.fabric import FabricShape
 from npuviz.sim.stop import (
     CMP_EQ,
@@ -122,8 +122,7 @@ class ElementWords:
             raise self._words.error(place, f"no instruction comes from line {line}{hint}")
         element = self.take_at()
         # Only where the line begins, so that it stops once and not at each instruction of the line.
-        firsts = self._in_turns([low for low, _ in ranges])
-        return [(STOP_INSTRUCTION, element, low, low + 1, 0) for low in firsts]
+        return [(STOP_INSTRUCTION, element, low, low + 1, 0) for low, _ in ranges]
 
     def _entry(self, kind: str) -> list[Row]:
         source = self._source
@@ -133,34 +132,7 @@ class ElementWords:
             self._words.take(f"the name of a {kind}", map(quoted, entries)), entries, kind
         )
         element = self.take_at()
-        return [
-            (STOP_INSTRUCTION, element, index, index + 1, 0) for index in self._in_turns(entry.instructions)
-        ]
-
-    def _in_turns(self, instructions: Sequence[int]) -> Sequence[int]:
-        """Parse `if VARIABLE == 2 and ...` if it follows, and keep only instructions of such turns."""
-        listing = self._source
-        if not isinstance(listing, HasCalls) or not self._words.follows("if"):
-            return instructions
-        turns = {
-            each: {loop.variable: loop.value for call in listing.calls_of(each) for loop in call.loops}
-            for each in instructions
-        }
-        known = {variable: variable for found in turns.values() for variable in found}
-        while True:
-            token = self._words.take("the variable of a loop around it, such as `if block == 2`", known)
-            name = self._words.lookup(token, known, "loop around it over a variable")
-            holds = COMPARISONS[self._words.take_comparison()][1]
-            bound = self._words.take_number()
-            kept = [each for each in turns if name in turns[each] and holds(turns[each][name], bound)]
-            if not kept:
-                values = sorted({found[name] for found in turns.values() if name in found})
-                raise self._words.error(token, f"in no turn: {name} is {values[0]} to {values[-1]} there")
-            turns = {each: turns[each] for each in kept}
-            following = self._words.tokens[self._words.next : self._words.next + 2]
-            if [each.text.lower() for each in following[:1]] != ["and"] or following[-1].text not in known:
-                return kept
-            self._words.follows("and")
+        return [(STOP_INSTRUCTION, element, index, index + 1, 0) for index in entry.instructions]
 
     def _word(self) -> list[Row]:
         fabric = self._fabric

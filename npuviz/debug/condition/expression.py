@@ -14,7 +14,7 @@ from npuviz.base.errors import ConditionError
 from npuviz.debug.condition.tokens import COMPARISONS, LARGEST_CYCLE
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.sim.machine import Machine
-from npuviz.sim.stop import CMP_EQ, STOP_QUEUE
+from npuviz.sim.stop import CMP_EQ, STOP_INSTRUCTION, STOP_QUEUE
 
 Row = tuple[int, int, int, int, int]
 Key = int
@@ -135,12 +135,25 @@ class Cycle(Expression):
 
 
 class Event(Expression):
-    """An event that kernels stop for."""
+    """An event that kernels stop for; `is_tested` if not each stop of its rows is one."""
 
     is_truth = True
+    is_tested = False
 
     def __init__(self, rows: Sequence[tuple[Row, Key]]) -> None:
         self.rows = tuple(rows)
+
+    @property
+    def instructions(self) -> Sequence[int]:
+        """The instruction whose start each row waits for, -1 for rows of another kind or of several."""
+        return [
+            low if test == STOP_INSTRUCTION and high == low + 1 else -1
+            for (test, _, low, high, _), _ in self.rows
+        ]
+
+    def only(self, numbers: Sequence[int]) -> "Event":
+        """Return an event of some of its rows."""
+        return Event([self.rows[number] for number in numbers])
 
     def value(self, moment: Moment) -> Any:
         """Return its value at a moment."""

@@ -30,7 +30,7 @@ class Grammar:
 
     def __init__(self, words: TokenReader, scope: Scope) -> None:
         self._words = words
-        self._atoms = Atoms(words, scope)
+        self._atoms = Atoms(words, scope, self.condition)
         self._depth = 0
         if len(words.tokens) > MOST_WORDS:
             raise words.error(words.tokens[MOST_WORDS], f"a condition has at most {MOST_WORDS} words")
@@ -121,6 +121,8 @@ class Grammar:
 
     def _relation(self) -> Expression:
         start = self._place()
+        if self._atoms.is_line():
+            return self._at(start, self._atoms.line())
         how = self._words.follows(*CHANGES)
         left = self._sum(FIRST if how else "")
         how = how or ("" if left.is_truth else self._words.follows(*CHANGES))
@@ -204,7 +206,7 @@ class Grammar:
                 inside = self._atoms.tensor(word)
             self._close()
             return self._at(start, inside)
-        if word in REDUCTIONS or word == "count":
+        if (word in REDUCTIONS or word == "count") and not self._atoms.is_known(token.name):
             raise self._words.error(
                 token, f"expected brackets, such as `{word}({'op conv1' if word == 'count' else 'conv1'})`"
             )

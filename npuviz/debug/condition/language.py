@@ -7,6 +7,7 @@
     queue Core[0].LD >= 2    queue Core[0].LD full   occupancy; hits when it becomes true
     read Core[0].SPAD 0x100..0x180                   an instruction reads bytes of the range
     write DRAM 0x1000                                an instruction writes this byte
+    write acc                read SBUF acc           ... of a tile or variable, wherever it is held
     unit Core[0].EX starts   unit Core[0].EX idle    an instruction of it starts; its state (running, waiting)
     Core[0].LD.latency > 9                           a probe; an element is named `probe[3]`
     value DRAM 0x1000 float32 > 1.5                  the number at an address
@@ -15,13 +16,16 @@
 and in a machine of processing elements that run compiled texts, each also with `at COLUMN,ROW`:
 
     line pe.csl:42           line 42                 an instruction of this line starts
-    line pe.csl:42 if i == 3                         ... in such turns of the loops around it (kernels)
     task receive             function compute        its first instruction starts
     wavelet                  wavelet color 3         a word reaches an element's processor
     wavelet data >= 10       wavelet f32 < 0         ... and its 32 bits compare so
     wavelet index == 4       wavelet control         ... or its upper (`half`: lower) 16; control words
 
-The name of a function, a task or an operator, and FILE:LINE, mean the same without the word before them.
+The name of a function, a task or an operator, FILE:LINE and a LINE alone, mean the same without the word
+before them. Behind an event `if` takes a condition, up to the end or a closing bracket, which may name the
+variables of the loops around the event:
+
+    line pe.csl:42 if i == 3     42 if i % 4 == 0 or j > i     write acc if block == 2 and cycle > 1000
 
 Numbers are combined with + - * / %, truths with `and`, `or`, `not` and brackets, and
 
@@ -187,7 +191,7 @@ def lowered(
     for part in _alternatives(expression):
         left, right = part.children if isinstance(part, Compare) else (part, part)
         level, cycle = right.whole_number(), _cycle_of(part)
-        if isinstance(part, Event):
+        if isinstance(part, Event) and not part.is_tested:
             rows.extend(row for row, _ in part.rows)
         elif cycle is not None:
             cycles.append(cycle)

@@ -17,8 +17,8 @@ CAUSE_COLUMNS = ("unit", "from", "to", "cycles", "state", "instruction", "detail
 
 
 def why_idle(session: Session, rest: str) -> Answer:
-    """Answer `why UNIT|QUEUE [CYCLE [TO]]`: causes at a cycle, or of the cycles lost from CYCLE to TO."""
-    words = words_of(rest, 1, 3)
+    """Answer `why [UNIT|QUEUE [CYCLE [TO]]]`: causes at a cycle, or of the cycles lost from CYCLE to TO."""
+    words = words_of(rest, 0, 3) or [""]
     queue = session.description.queue_named(words[0])
     unit = queue.unit if queue is not None else unit_at(session, words[0])
     if len(words) == 3:

@@ -85,7 +85,7 @@ COMMANDS = (
     ),
     TextCommand(
         "why",
-        "why UNIT|QUEUE [CYCLE [TO]]",
+        "why [UNIT|QUEUE [CYCLE [TO]]]",
         "why a unit is idle in a cycle; what it lost the cycles of a span to",
         causes.why_idle,
     ),

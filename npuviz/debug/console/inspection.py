@@ -1,6 +1,5 @@
 """Text commands that inspect the machine and change values; each function takes the rest of its line."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +14,11 @@ from npuviz.debug.console.variables import place_of, print_variable, variable_in
 from npuviz.debug.hazard_groups import group_hazards
 from npuviz.debug.session import Session
 from npuviz.debug.unit_steps import instruction_at
-from npuviz.program.instruction import DetailTable, HasDependencies
+from npuviz.program.instruction import HasDependencies
 from npuviz.sim.checks.findings import findings_of, looks
 from npuviz.sim.description import Memory
 from npuviz.sim.fabric import Glance, HasElements, glance_at
-from npuviz.sim.machine import HasReports, HasSemaphores, Wait
+from npuviz.sim.machine import HasEmptyReports, HasReports, HasSemaphores, Wait
 
 LONGEST_DUMP_BYTES = 1 << 20
 SHORT_DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32", "f64": "float64"} | {
@@ -277,17 +276,17 @@ def reports(session: Session, rest: str) -> Answer:
     """Answer `report [TITLE]`: one of the machine's tables, or their titles."""
     machine = session.machine
     tables = list(machine.reports()) if isinstance(machine, HasReports) else []
+    tables += machine.empty_reports() if isinstance(machine, HasEmptyReports) else ()
+    none = "" if tables else "this machine has nothing to report yet"
     if not rest:
         rows = tuple((table.title, len(table.rows)) for table in tables)
-        return Answer(columns=("report", "rows"), rows=rows, name="reports", note=_no_reports(tables))
+        return Answer(columns=("report", "rows"), rows=rows, name="reports", note=none)
     wanted = rest.casefold()
     # A title that begins with the word comes before one that only contains it.
     tables.sort(key=lambda table: not table.title.casefold().startswith(wanted))
     chosen = next((table for table in tables if wanted in table.title.casefold()), None)
     if chosen is None:
-        raise UsageError(f"no report {rest!r}; {_no_reports(tables) or '`report` lists them'}")
-    return Answer({"report": chosen.title}, chosen.columns, chosen.rows, "rows")
-
-
-def _no_reports(tables: Sequence[DetailTable]) -> str:
-    return "" if tables else "this machine has nothing to report yet"
+        known = ", ".join(table.title.partition(" (")[0] for table in tables)
+        raise UsageError(f"no report {rest!r}; {none or f'there are {known}'}")
+    note = "" if chosen.rows else f"it has no rows at cycle {session.cycle}"
+    return Answer({"report": chosen.title}, chosen.columns, chosen.rows, "rows", note)

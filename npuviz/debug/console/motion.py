@@ -24,12 +24,8 @@ def set_breakpoint(session: Session, rest: str) -> Answer:
     """Answer `break CONDITION`: set a breakpoint; without a condition, list them."""
     if not rest:
         return list_breakpoints(session, rest)
-    if rest.isdecimal():
-        if not isinstance(session.program.listing, HasSource):
-            raise UsageError(
-                f"{rest}: this program has no text; `cycle == {rest}` or `instr {rest}` stop there"
-            )
-        rest = f"line {rest}"
+    if rest.isdecimal() and not isinstance(session.program.listing, HasSource):
+        raise UsageError(f"{rest}: this program has no text; `cycle == {rest}` or `instr {rest}` stop there")
     item = session.breakpoints.add(rest)
     note = "tested after every cycle: slow" if item.condition.is_slow else ""
     return Answer({"breakpoint": item.id, "condition": item.text}, note=note)

@@ -11,9 +11,11 @@ from npuviz.base.names import echo
 from npuviz.debug import translate
 from npuviz.debug.console.answer import Answer, Shown
 from npuviz.debug.console.arguments import memory_of, number_of, words_of
+from npuviz.debug.loop_turns import loops_around
 from npuviz.debug.session import Session
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.source import line_of
+from npuviz.program.variables import HasVariables
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
 
@@ -26,12 +28,16 @@ MOST_TILES = 200
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A named region of a memory, or the part of it from byte `offset` on; `alike` regions have that name."""
+    """A named region of a memory, or the part of it from byte `offset` on.
+
+    alike   regions that have that name now; of several, `choice` says which one this is
+    """
 
     memory: Memory
     region: Region
     offset: int = 0
     alike: int = 1
+    choice: str = ""
 
     @property
     def address(self) -> int:
@@ -45,17 +51,65 @@ class Variable:
 
 
 def variable_in(session: Session, memory: Memory, text: str) -> Variable | None:
-    """Find `heat`, or `heat+8`, in a memory; of several regions of that name, the newest. None: it has none.
+    """Find `heat`, or `heat+8`, in a memory. None: it has none.
 
-    Raises UsageError for an offset that is no number.
+    Of several regions of that name, it is the one that the instruction uses at which the session stopped,
+    else one of the same iterations of loops, else the newest. Raises UsageError for an offset that is no
+    number.
     """
     name, plus, offset = text.partition("+")
-    regions = [each for each in session.machine.regions(memory.id) if each.label and each.label == name]
+    regions = [each for each in session.machine.regions(memory.id) if each.is_called(name)]
     if not regions:
         return None
-    newest = max(regions, key=lambda region: (region.since, -region.address))
+    kept, choice = _preferred(session, memory, regions)
+    # What another function calls a tile counts where nothing was made under that name.
+    newest = max(kept, key=lambda region: (region.label == name, region.since, -region.address))
     bytes_on = number_of(offset, "a number of bytes") if plus else 0
-    return Variable(memory, newest, bytes_on, len(regions))
+    return Variable(memory, newest, bytes_on, len(regions), choice)
+
+
+def _preferred(session: Session, memory: Memory, regions: list[Region]) -> tuple[list[Region], str]:
+    """Return the regions that the place of the last stop means, and why."""
+    listing, instruction = session.program.listing, session.stop.instruction
+    if len(regions) == 1 or instruction < 0 or session.stop.cycle != session.cycle:
+        return regions, "the newest"
+    stopped = listing.describe(instruction)
+    used = [each.address for each in (*stopped.writes, *stopped.reads) if each.memory == memory.id]
+    mine = [each for each in regions if any(each.holds(at, memory.bank_bytes) for at in used)]
+    if mine:
+        return mine, "the one used where it stopped"
+    turns = {loop.place: loop.turn for loop in loops_around(listing, instruction)}
+    mine = [
+        each
+        for each in regions
+        if all(
+            turns.get(loop.place, loop.turn) == loop.turn for loop in loops_around(listing, each.instruction)
+        )
+    ]
+    return (mine, "the one of this iteration") if mine else (regions, "the newest")
+
+
+def absent_text(session: Session, name: str) -> str:
+    """Return why no memory holds a variable or tile of the program now; "" if none of its is so named."""
+    listing = session.program.listing
+    places = listing.variable_places if isinstance(listing, HasVariables) else ()
+    mine = [each for each in places if each.name == name and each.first >= 0]
+    if not mine:
+        return ""
+    taken = session.machine.next_instructions()
+    end = 0 if session.cycle == 0 else len(listing)  # a unit without a next one has not begun, or has ended
+    nexts = [taken.get(listing.describe(each.first).unit, -1) for each in mine]
+    first = min(mine, key=lambda each: each.first)
+    later = [each for each, at in zip(mine, nexts, strict=True) if each.first >= (at if at >= 0 else end)]
+    many = f"{len(mine)} tiles have this name; " if len(mine) > 1 else ""
+    if len(later) == len(mine):
+        where = line_of(listing, first.first) or f"instruction {first.first}"
+        return f"{many}nothing has written {name} yet: {where} is the first to do so (`runto write {name}`)"
+    after = f", {len(later)} are written later" if later else ""
+    return (
+        f"{many}no memory holds {name} any more{after}: what it held was read for the last time "
+        f"(`backto read {name}`)"
+    )
 
 
 def variable_named(session: Session, text: str) -> Variable | None:
@@ -83,6 +137,8 @@ def place_of(session: Session, words: list[str]) -> tuple[Memory, int, list[str]
         return variable.memory, variable.address, words[1:]
     if _is_memory(session, words[0]):
         raise UsageError(f"expected an address in {words[0]}, or the name of what it holds")
+    if absent := absent_text(session, words[0]):
+        raise UsageError(absent)
     known = ", ".join(memory.name for memory in session.description.memories[:8])
     raise UsageError(
         f"{echo(words[0])!r}: neither a memory ({known}) nor a variable that one of them holds now"
@@ -118,7 +174,10 @@ def print_variable(session: Session, name: str) -> Answer:
     """Show the values of a variable or tile, and their range."""
     variable = variable_named(session, name)
     if variable is None:
-        raise UsageError(f"no probe {name!r}, nor a variable; `print` alone lists probes, `locals` variables")
+        absent = absent_text(session, name)
+        raise UsageError(
+            absent or f"no probe {name!r}, nor a variable; `print` alone lists probes, `locals` variables"
+        )
     values = values_of(session, variable)
     pairs: dict[str, Any] = {
         "variable": name,
@@ -131,7 +190,7 @@ def print_variable(session: Session, name: str) -> Answer:
     if numbers is not None:
         pairs |= {"min": float(numbers.min()), "mean": float(numbers.mean()), "max": float(numbers.max())}
     notes = ["" if variable.region.is_valid else "it is being written now"]
-    notes += [f"the newest of {variable.alike} of this name" if variable.alike > 1 else ""]
+    notes += [f"of {variable.alike} of this name, {variable.choice}" if variable.alike > 1 else ""]
     return Answer(pairs, note="; ".join(filter(None, notes)))
 
 
@@ -148,6 +207,7 @@ def tiles(session: Session, rest: str) -> Answer:
             region.since,
             line_of(session.program.listing, region.instruction) or None,
             "" if region.is_valid else "being written",
+            ", ".join(region.aliases),
         )
         for memory in memories
         for region in session.machine.regions(memory.id)
@@ -155,7 +215,7 @@ def tiles(session: Session, rest: str) -> Answer:
     ]
     more = f"{len(rows) - MOST_TILES} more are not listed" if len(rows) > MOST_TILES else ""
     note = more if rows else "the memories hold nothing that has a name"
-    columns = ("name", "type", "memory", "address", "since", "written_by", "state")
+    columns = ("name", "type", "memory", "address", "since", "written_by", "state", "also")
     return Answer(columns=columns, rows=tuple(rows[:MOST_TILES]), name="variables", note=note)
 
 

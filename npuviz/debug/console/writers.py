@@ -7,7 +7,7 @@ from npuviz.base.errors import UsageError
 from npuviz.debug.console.answer import Answer
 from npuviz.debug.console.arguments import memory_of, words_of
 from npuviz.debug.console.places import area_of, fabric_of, is_place, labels_in
-from npuviz.debug.console.variables import address_of, variable_named
+from npuviz.debug.console.variables import absent_text, address_of, variable_named
 from npuviz.debug.explain import last_write, last_writer, way_of
 from npuviz.debug.session import Session
 from npuviz.sim.description import Memory
@@ -33,7 +33,8 @@ def who(session: Session, rest: str) -> Answer:
         return _who_wrote(session, variable.memory, variable.address)
     if queue is None:
         raise UsageError(
-            f"{words[0]!r}: expected a memory and an address, the name of a variable, a queue, "
+            absent_text(session, words[0])
+            or f"{words[0]!r}: expected a memory and an address, the name of a variable, a queue, "
             "or a place such as 0,0"
         )
     entries = session.machine.queue_entries(queue.id)

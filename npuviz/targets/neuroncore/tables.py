@@ -164,6 +164,7 @@ class Tables:
     pieces        parts of tensors that never reach HBM, for the check; may be empty
     allocations   (k,) ALLOCATION_DTYPE; may be empty (other tools' NEFFs do not have them)
     tile_names    names of the allocations in the program's text, "" for unnamed ones; may be empty
+    tile_aliases  further names of each allocation there; may be empty
     tile_bytes    bytes a partition of the allocations of such a text, without what rounding up to banks or
                   aligned places adds; may be empty
     outputs       graph output tensor -> variable that holds it at the end
@@ -182,6 +183,7 @@ class Tables:
     pieces: tuple[Piece, ...] = ()
     allocations: np.ndarray = field(default_factory=lambda: np.zeros(0, ALLOCATION_DTYPE))
     tile_names: tuple[str, ...] = ()
+    tile_aliases: tuple[tuple[str, ...], ...] = ()
     tile_bytes: tuple[int, ...] = ()
     outputs: Mapping[int, int] = field(default_factory=dict[int, int])
     semaphore_uses: Mapping[tuple[int, int], str] = field(default_factory=dict[tuple[int, int], str])

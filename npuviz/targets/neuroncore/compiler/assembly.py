@@ -133,6 +133,7 @@ def assemble(builder: Builder, outputs: dict[int, int]) -> Tables:
         pieces=builder.shown.pieces({channel: final.tolist() for channel, final in final_of.items()}),
         allocations=_allocations(builder, final_of),
         tile_names=_tile_names(builder),
+        tile_aliases=_tile_aliases(builder),
         tile_bytes=_tile_bytes(builder),
         outputs=outputs,
         semaphore_uses=plan.uses,
@@ -201,6 +202,12 @@ def _tile_names(builder: Builder) -> tuple[str, ...]:
     if not any(tile.name for tile in builder.tiles.all):
         return ()
     return tuple(tile.name for tile in _used_tiles(builder))
+
+
+def _tile_aliases(builder: Builder) -> tuple[tuple[str, ...], ...]:
+    """Return the further names of each allocation; () if no tile has one."""
+    used = _used_tiles(builder)
+    return tuple(tile.aliases for tile in used) if any(tile.aliases for tile in used) else ()
 
 
 def _tile_bytes(builder: Builder) -> tuple[int, ...]:

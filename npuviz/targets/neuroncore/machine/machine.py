@@ -83,6 +83,10 @@ class NeuronMachine(HazardMachine[Contents]):
         """Return report tables: bounds of the run, use of the DMA engines, accumulation in PSUM."""
         return self._reports.tables()
 
+    def empty_reports(self) -> Sequence[DetailTable]:
+        """Return the report tables that have no rows at this cycle."""
+        return self._reports.empty_tables()
+
     def bounds(self) -> Sequence[Bound]:
         """Return the least times of engines, PE array and DMA."""
         return self._reports.bounds()

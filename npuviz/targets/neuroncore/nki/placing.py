@@ -167,6 +167,7 @@ class Placing:
                 else:
                     made = tiles.sbuf(partitions, (count,), dtype).tile
                 made.name = storage.name
+                made.aliases = tuple(self._recording.other_names.names.get(storage.id, ()))
                 for channel, count in self._buffers.before.items():
                     made.prior[channel] = max(count, made.prior.get(channel, 0))
                 return made

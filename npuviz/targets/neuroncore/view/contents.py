@@ -20,6 +20,7 @@ from npuviz.targets.neuroncore.machine.payload import Payload
 from npuviz.targets.neuroncore.machine.program_accesses import ProgramAccesses
 from npuviz.targets.neuroncore.machine.trail import TrailMaker
 from npuviz.targets.neuroncore.tables import Tables, Variable
+from npuviz.targets.neuroncore.view.variables import names_of_tile
 
 if TYPE_CHECKING:
     from npuviz.targets.neuroncore.values.engine import ValueEngine
@@ -113,19 +114,15 @@ class Contents:
             item = numpy_dtype(dtype).itemsize
         else:
             dtype, item = "uint8", 1
-        graph = self._program.graph
-        names = self._tables.tile_names
-        label = names[tile] if names else ""
-        if not label:
-            label = (
-                graph.tensors[tensor].name if tensor >= 0 else self._program.listing.describe(first).opcode
-            )
+        label, *aliases = names_of_tile(self._tables, self._program.graph, tile) or (
+            self._program.listing.describe(first).opcode,
+        )
         count = size // item
         entry = -1 - first if int(self._tables.transfer_of[first]) >= 0 else first
         return Region(
             address=int(row["address"]), size_bytes=size, tensor=tensor, label=label,
             shape=(banks, count) if banks > 1 else (count,), dtype=dtype, is_valid=entry in done,
-            since=since, instruction=first, banks=banks,
+            since=since, instruction=first, banks=banks, aliases=tuple(aliases),
         )  # fmt: skip
 
     def _loaded_dtype(self, first: int, tensor: int) -> str:

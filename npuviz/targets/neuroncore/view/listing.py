@@ -1,11 +1,13 @@
 """List the instructions of a NeuronCore program for the debugger; each is decoded when it is asked for."""
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from npuviz.program.graph import Graph
 from npuviz.program.instruction import Dependency, DetailTable, Instruction, Operand
+from npuviz.program.variables import VariablePlace
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS
 from npuviz.targets.neuroncore.costs.instructions import host_cycles
 from npuviz.targets.neuroncore.ids import host_unit, unit_of
@@ -16,6 +18,7 @@ from npuviz.targets.neuroncore.tables import Access, Tables, Transfer
 from npuviz.targets.neuroncore.text.disassembler import instruction_text
 from npuviz.targets.neuroncore.view.dependencies import Dependencies
 from npuviz.targets.neuroncore.view.details import access_name, details, offset_text
+from npuviz.targets.neuroncore.view.variables import variable_places
 
 _UNKNOWN = -2
 _MEMORY, _WRITE, _PARTITION, _COUNT, _LOW, _HIGH, _PITCH = range(7)
@@ -147,6 +150,11 @@ class NeuronListing:
         """Start addresses of the variables in HBM, rising, and their tensors."""
         order = sorted(self._tables.variables, key=lambda each: each.address)
         return np.array([each.address for each in order]), np.array([each.tensor for each in order])
+
+    @cached_property
+    def variable_places(self) -> Sequence[VariablePlace]:
+        """The places of tiles and of tensors in HBM, by name."""
+        return variable_places(self._tables, self._spec, self._graph)
 
     # --- ranges --------------------------------------------------------------------------------
 

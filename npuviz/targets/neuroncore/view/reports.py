@@ -31,8 +31,14 @@ class Reports:
 
     def tables(self) -> tuple[DetailTable, ...]:
         """Return all tables that have rows."""
-        made = (self.roofline(), *self.loops(), self.transfers(), self.psum())
-        return tuple(table for table in made if table.rows)
+        return tuple(table for table in self._all() if table.rows)
+
+    def empty_tables(self) -> tuple[DetailTable, ...]:
+        """Return the tables that have no rows at this cycle."""
+        return tuple(table for table in self._all() if not table.rows)
+
+    def _all(self) -> tuple[DetailTable, ...]:
+        return self.roofline(), *self.loops(), self.transfers(), self.psum()
 
     # --- bounds ----------------------------------------------------------------------------------------
 

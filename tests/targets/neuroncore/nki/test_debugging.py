@@ -168,12 +168,12 @@ def test_tiles_are_tensors_by_name(session: Session, ask: Ask) -> None:
     assert ask("readers most")["memory"] == "Core[0].SBUF"
     assert len(ask("mem tile 8")["rows"]) == 1
     assert int(ask("mem tile+8 4")["address"], 16) == int(ask("print tile")["address"], 16) + 8
-    # Two of three have been read for the last time; the newest of those of one name is meant.
+    # Two of three are there; the one is meant that is used where it stopped, here the newest.
     rows = [row for row in ask("locals SBUF")["variables"] if row["name"] == "most"]
     newest = max(rows, key=lambda row: row["since"])
     assert len(rows) > 1
     assert ask("print most")["address"] == newest["address"] != rows[0]["address"]
-    assert "the newest of" in ask("print most")["note"]
+    assert "of 2 of this name" in ask("print most")["note"]
     for line in ("print lost", "who lost", "readers lost", "mem lost 4"):
         assert "lost" in ask(line)["error"]
 

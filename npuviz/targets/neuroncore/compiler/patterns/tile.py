@@ -52,12 +52,13 @@ class Tile(Region):
     core, partitions, tensor  for display: core, number of requested partitions, graph tensor that it
     holds (-1: none)
     held    requested bytes of a partition: `size` without what rounding up adds
-    name    its name in a program's text, or ""
+    name    its name in a program's text, or "";  aliases  further names there
     first, last  (channel, position) of the first and the last instruction that touch it
     """
 
     __slots__ = (
         "address",
+        "aliases",
         "chance",
         "core",
         "first",
@@ -85,6 +86,7 @@ class Tile(Region):
         self.partitions = 128
         self.tensor = -1
         self.name = ""
+        self.aliases: tuple[str, ...] = ()
         self.first: tuple[int, int] | None = None
         self.last: tuple[int, int] | None = None
 

@@ -1,11 +1,17 @@
-"""Number the lines and the moments of a kernel's Python, in the order in which a recording meets them."""
+"""Number the lines and the moments of a kernel's Python, in the order in which a recording meets them,
+and find what its functions call a tile.
+"""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
+from types import CodeType, FrameType
 
 from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, Stack, forget_loops, moment_of, stack_now
 from npuviz.targets.neuroncore.nki.record.steps import SourceLine
-from npuviz.targets.neuroncore.nki.record.variable_names import forget_texts, users_frame
+from npuviz.targets.neuroncore.nki.record.tensors import Storage, Tensor
+from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, forget_texts, users_frame
 
 
 @dataclass(kw_only=True)
@@ -60,3 +66,45 @@ class Positions:
             return "an unknown line"
         line = self.places[place]
         return f"{Path(line.file).name}:{line.line}"
+
+
+MOST_LOOKS = 16
+"""How often a function's variables are searched for a tile that none of them has held yet."""
+
+
+class OtherNames:
+    """Finds them while the kernel is recorded: a helper's result under its caller's name, say.
+
+    names  id of a storage -> its other names, in the order in which they were met
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[int, list[str]] = {}
+        self._looks: dict[tuple[int, CodeType], int] = {}
+
+    def note(self, touched: Iterable[Tensor | None]) -> None:
+        """Look for tensors that a step touches among the variables of the functions under way."""
+        storages = [each.storage for each in touched if each is not None]
+        frame = users_frame()
+        while frame is not None and not frame.f_code.co_filename.startswith(OWN_FOLDER):
+            code = frame.f_code
+            wanted = [each for each in storages if self._looks.get((each.id, code), 0) < MOST_LOOKS]
+            if wanted:
+                self._look(frame, wanted)
+            frame = frame.f_back
+
+    def _look(self, frame: FrameType, wanted: Iterable[Storage]) -> None:
+        variables, code = frame.f_locals, frame.f_code
+        for storage in wanted:
+            key = (storage.id, code)
+            found = storage.name if _is_whole(variables.get(storage.name), storage) else ""
+            found = found or next((name for name, each in variables.items() if _is_whole(each, storage)), "")
+            self._looks[key] = MOST_LOOKS if found else self._looks.get(key, 0) + 1
+            known = self.names.setdefault(storage.id, [])
+            if found and found != storage.name and found not in known:
+                known.append(found)
+
+
+def _is_whole(value: object, storage: Storage) -> bool:
+    """Whether a variable holds all of a storage."""
+    return isinstance(value, Tensor) and value.storage is storage and value.size == prod(storage.shape)

@@ -16,7 +16,7 @@ from npuviz.targets.neuroncore.nki.record.index import Box, Boxes, is_empty
 from npuviz.targets.neuroncore.nki.record.indirection import resolved, scatter
 from npuviz.targets.neuroncore.nki.record.loop_sums import LoopSum
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
-from npuviz.targets.neuroncore.nki.record.positions import Positions
+from npuviz.targets.neuroncore.nki.record.positions import OtherNames, Positions
 from npuviz.targets.neuroncore.nki.record.scopes import check_scope, scope_of
 from npuviz.targets.neuroncore.nki.record.steps import Step
 from npuviz.targets.neuroncore.nki.record.tensors import (
@@ -85,6 +85,7 @@ class Recording(Positions):
         self._scopes: dict[int, Scope] = {}
         self._site_tiles: dict[object, tuple[int, int]] = {}
         self.conditions = Conditions()
+        self.other_names = OtherNames()
 
     def note(self, text: str) -> None:
         """Tell the user something once."""
@@ -249,6 +250,7 @@ class Recording(Positions):
                     raise KernelError(f"{each!r} is a constant and is not written")
                 each.storage.is_written = True
         self.steps.append(made)
+        self.other_names.note((*written, *made.sources))
         if view is not None and target is not None and view.picks is not None:
             scatter(self, kind, view, target)
         return made
