@@ -32,6 +32,7 @@ from npuviz.targets.rk3588.compiler.operators import (
     products,
     quantising,
     recurrent,
+    regrouping,
     rows,
     single,
     transposed,
@@ -56,6 +57,7 @@ FAMILIES: Mapping[str, Lower] = {
     **pooling.LOWERINGS,
     **quantising.LOWERINGS,
     **recurrent.LOWERINGS,
+    **regrouping.LOWERINGS,
     **rows.LOWERINGS,
     **single.LOWERINGS,
     **transposed.LOWERINGS,
@@ -292,7 +294,7 @@ def _lowerings_of(graph: Graph, layer: Layer) -> list[Lower]:
     if layer.activation is not None and layer.activation.node is layer.head:
         return [lower_activation]
     if is_chain(graph, layer.nodes):
-        return [copies.lower_chain, copies.lower_one_by_one]
+        return [copies.lower_chain, regrouping.lower_regrouped, copies.lower_one_by_one]
     kind = layer.head.op_type
     ways = [ways[kind] for ways in (FAMILIES, logic.OTHER_WAYS) if kind in ways]
     return [*ways, *([dense.lower_dense] if kind in DENSE else [])]

@@ -28,7 +28,7 @@ from npuviz.targets.rk3588.compiler.operator_kinds import (
     RECURRENT,
     VIEWS,
 )
-from npuviz.targets.rk3588.compiler.operators.move_chains import chain_of_moves
+from npuviz.targets.rk3588.compiler.operators.move_chains import chain_of_moves, written_apart
 from npuviz.targets.rk3588.compiler.partition.matrices import matrix_fits
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
@@ -444,6 +444,9 @@ class Planner:
         if not self._is_of_floats(node.outputs[:1], taken=node.op_type in LOGIC):
             return None
         nodes, activation, made = self._body(node, may_look_up=True)
+        apart = written_apart(self.graph, self._only_reader, node, made, self._kept)
+        if apart is not None and all(self.is_constant(tensor) for tensor in node.inputs[1:]):
+            nodes, made = (*nodes, apart.id), apart.outputs[0]
         moves = chain_of_moves(self.graph, self._only_reader, node, self._kept)
         if len(moves) > 1:
             nodes, made = tuple(each.id for each in moves), moves[-1].outputs[0]

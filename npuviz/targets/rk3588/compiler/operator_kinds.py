@@ -10,7 +10,8 @@ OTHERS = (
     "Neg", "Floor", "Ceil", "Clip", "Exp", "Log", "Sqrt", "Reciprocal", "Sin", "Cos", "Cosh", "Acos",
     "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Softsign", "Sign", "ThresholdedRelu", "Shrink", "Pow",
     "Softmax", "LogSoftmax", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceMean",
-    "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
+    "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "DepthToSpace",
+    "SpaceToDepth",
 )  # fmt: skip
 """Operators of one tensor and constants."""
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")

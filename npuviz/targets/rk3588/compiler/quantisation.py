@@ -10,7 +10,7 @@ from npuviz.program.graph import Graph, Node
 
 MOVES = (
     "Concat", "Flatten", "Identity", "MaxPool", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Transpose",
-    "Unsqueeze",
+    "Unsqueeze", "DepthToSpace", "SpaceToDepth",
 )  # fmt: skip
 """Operators whose results are elements of their inputs: 8-bit tensors keep their scale."""
 

@@ -48,7 +48,7 @@ def lower_dense(b: Builder, layer: Layer, planner: Planner) -> None:
     """Lower an operator that is linear in its operands. Raises CannotLower if it is not linear, or too
     large."""
     node = layer.head
-    if layer.is_quantised or layer.activation is not None:
+    if layer.is_quantised or len(layer.nodes) > 1:
         raise CannotLower("a product of ones and zeros is in fp16, with nothing behind it")
     given = [stored.tensor for stored in layer.inputs]
     if any(tensor >= 0 and not planner.is_constant(tensor) and tensor not in given for tensor in node.inputs):

@@ -6,6 +6,8 @@ would cut through atoms; from end to end atoms stay whole.
 
 from collections.abc import Callable, Collection, Sequence
 
+from npuviz.formats.rk3588.tensor_layout import packing
+from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
 
@@ -39,3 +41,19 @@ def chain_of_moves(
             break
         found.append(reader)
     return found if any(each.op_type == "Transpose" for each in found) else [node]
+
+
+def written_apart(
+    graph: Graph, only_reader: Callable[[int], Node | None], node: Node, made: int, kept: Collection[int]
+) -> Node | None:
+    """Return the DepthToSpace behind a dense Conv whose kernels can be in its order, None if there is none.
+
+    The channels of one place must fill atoms: more kernels than the Conv has would take longer.
+
+    made  tensor after the Conv's activation
+    """
+    reader = only_reader(made) if node.op_type == "Conv" and len(node.inputs) > 1 else None
+    if reader is None or reader.op_type != "DepthToSpace" or reader.id in kept:
+        return None
+    fills = graph.tensors[reader.outputs[0]].shape[1] % packing("float16").channels == 0
+    return reader if fills and attributes_of(node).integer("group") == 1 else None

@@ -13,6 +13,7 @@ from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import line_window
 from npuviz.targets.rk3588.compiler.operators.conv import bias_of, emit_convolution, operands_of, weights_of
 from npuviz.targets.rk3588.compiler.operators.large_windows import convolve_anyhow
+from npuviz.targets.rk3588.compiler.operators.regrouping import convolve_apart, is_written_apart
 from npuviz.targets.rk3588.compiler.operators.run_weights import (
     lower_run_product,
     numbers_of,
@@ -54,6 +55,9 @@ def lower_conv(b: Builder, layer: Layer, planner: Planner) -> None:
         convolve_anyhow(b, layer, shape, operands, ends)
         return
     operands = operands_of(layer, weights, scales, bias_of(b, planner, bias_id, weights.shape[0]))
+    if is_written_apart(b.graph, layer):
+        convolve_apart(b, layer, shape, operands)
+        return
     window = line_window(b.graph, node)
     if window is not None:
         source, target = (b.home(stored.tensor, "float16") for stored in (layer.inputs[0], layer.output))
