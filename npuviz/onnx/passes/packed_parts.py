@@ -1,7 +1,8 @@
 """Replaces a Gather behind Reshapes and Transposes of a whole tensor by a Slice of the tensor.
 
 Attention layers compute queries, keys and values in one product; exporters then give the parts a separate
-axis, transpose it to the front and pick from it. Each part is a slice of the product's columns.
+axis, transpose it to the front and pick from it. Each part is a slice of the product's columns. Networks that
+shuffle their channels do the same; each part is then every second channel.
 """
 
 import math
@@ -60,10 +61,9 @@ def _sliced(
     found = _slice_of(draft, shapes, source, moves, node)
     if found is None:
         return None
-    axis, begin, end = found
     target = node.output[0]
-    limits = {"starts": begin, "ends": end, "axes": axis}
-    reads = [_weight(draft, f"{target}__{key}", [value]) for key, value in limits.items()]
+    limits = zip(("starts", "ends", "axes", "steps"), found if found[3] > 1 else found[:3], strict=False)
+    reads = [_weight(draft, f"{target}__{key}", [value]) for key, value in limits]
     sizes = _weight(draft, f"{target}__shape", list(shapes[target][1]))
     name = node.name or target
     return [
@@ -88,9 +88,9 @@ def _order_of(move: NodeProto, rank: int) -> list[int]:
 
 def _slice_of(
     draft: Draft, shapes: Shapes, source: str, moves: list[NodeProto], node: NodeProto
-) -> tuple[int, int, int] | None:
-    """Return axis, begin and end of the slice of a tensor that a Gather behind moves picks; None if it is no
-    slice.
+) -> tuple[int, int, int, int] | None:
+    """Return start, end, axis and step of the slice of a tensor that a Gather behind moves picks; None if it
+    is no slice.
 
     Computed by moving an array of element numbers.
     """
@@ -110,13 +110,15 @@ def _slice_of(
         return None
     picked = np.take(moved, indices, axis=axis).reshape(-1)
     for place, size in enumerate(shape):
+        inner = math.prod(shape[place + 1 :])
         if picked.size % (numbers.size // size):
             continue
         count = picked.size // (numbers.size // size)
-        begin = int(picked[0]) // math.prod(shape[place + 1 :]) % size
-        part = numbers.take(range(begin, min(begin + count, size)), axis=place)
+        begin, second = (int(picked[at * inner]) // inner % size for at in (0, min(1, count - 1)))
+        step = max(1, second - begin)
+        part = numbers.take(range(begin, min(begin + count * step, size), step), axis=place)
         if count < size and np.array_equal(part.reshape(-1), picked):
-            return place, begin, begin + count
+            return begin, begin + (count - 1) * step + 1, place, step
     return None
 
 

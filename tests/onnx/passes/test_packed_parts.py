@@ -65,3 +65,37 @@ def test_what_is_no_slice_stays(tmp_path: Path, indices: str) -> None:
 def test_rows_in_another_order_stay(tmp_path: Path) -> None:
     nodes = [*_packed([3, 2, 1, 0, 4]), _node("Gather", ["s", "first"], "y")]
     assert "Slice" not in [node.op_type for node in _read(tmp_path, nodes, ["y"], WEIGHTS).nodes]
+
+
+def _shuffled(groups: int) -> tuple[list[NodeProto], dict[str, np.ndarray]]:
+    """Channels of a picture (1, 12, 4, 4) in groups, whose halves or thirds one Gather each picks."""
+    weights = {
+        "split": np.array([12 // groups, groups, 16]), "parts": np.array([groups, -1, 12 // groups, 4, 4]),
+        "first": np.array(0), "last": np.array(-1), "picture": np.array([1, 12, 4, 4]),
+    }  # fmt: skip
+    nodes = [
+        _node("Reshape", ["x", "picture"], "p"),
+        _node("Relu", ["p"], "a"),
+        _node("Reshape", ["a", "split"], "r"),
+        _node("Transpose", ["r"], "t", perm=[1, 0, 2]),
+        _node("Reshape", ["t", "parts"], "s"),
+        _node("Gather", ["s", "first"], "q"),
+        _node("Gather", ["s", "last"], "v"),
+    ]
+    return nodes, weights
+
+
+@pytest.mark.parametrize("groups", [2, 3, 4, 6])
+def test_shuffled_channels_are_every_second_one(tmp_path: Path, groups: int) -> None:
+    nodes, weights = _shuffled(groups)
+    given = [value("x", [6, 2, 16])]
+    made = save(tmp_path / "m.onnx", nodes, given, [value(name, None) for name in "qv"], weights)
+    graph, whole = read_model(made), read_model(made, optimize=False)
+    x = {"x": random(6, 2, 16)}
+    found, wanted = (run_reference(each, x, each.outputs) for each in (graph, whole))
+    for one, other in zip(found.values(), wanted.values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    slices = [node for node in graph.nodes if node.op_type == "Slice"]
+    steps = [int(graph.constants[node.inputs[4]][0]) for node in slices]
+    assert steps == [groups, groups]
+    assert "Transpose" not in [node.op_type for node in graph.nodes]
