@@ -25,6 +25,7 @@ from npuviz.onnx.passes.optimization import optimize as optimize_draft
 from npuviz.onnx.passes.packed_parts import slice_packed_parts
 from npuviz.onnx.passes.turned_steps import turn_recurrent
 from npuviz.onnx.passes.view_moves import settle_views
+from npuviz.onnx.passes.wrapped_indices import settle_indices
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
 from npuviz.program.graph import Graph
 
@@ -114,7 +115,10 @@ Shapes = Mapping[str, tuple[int, tuple[int, ...]]]
 
 def _settle_moves(draft: Draft, shapes: Shapes) -> bool:
     """Remove moves that the operators around them do not need. Returns whether any was removed."""
-    found = [rule(draft, shapes) for rule in (slice_packed_parts, turn_recurrent, settle_transposes)]
+    found = [
+        rule(draft, shapes)
+        for rule in (slice_packed_parts, settle_indices, turn_recurrent, settle_transposes)
+    ]
     return any(found)
 
 
