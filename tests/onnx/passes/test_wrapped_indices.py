@@ -14,8 +14,8 @@ from tests.onnx.cases import random, save, value
 ROWS = 9
 NUMBERS = np.array([[0, -1, 8, -9], [3, -4, 5, 1]])
 WEIGHTS: dict[str, np.ndarray] = {
-    "table": random(ROWS, 4), "zero": np.array([0]), "rows": np.array([ROWS]), "float_zero": np.array([0], np.float32),
-    "one": np.array([1]),
+    "table": random(ROWS, 4), "zero": np.array([0]), "rows": np.array([ROWS]),
+    "float_zero": np.array([0], np.float32), "one": np.array([1]),
 }  # fmt: skip
 
 

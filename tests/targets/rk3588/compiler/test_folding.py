@@ -92,6 +92,23 @@ def test_where_tasks_take_longer_than_what_they_save(tmp_path: Path) -> None:
     assert task.work.convolution.out_height == 12
 
 
+@pytest.mark.parametrize(
+    ("channels", "width", "quantised", "is_depthwise"),
+    [(16, 96, True, False), (16, 45, False, False), (16, 40, True, True), (8, 40, False, True)],
+)
+def test_what_fits_only_as_it_is_stays(
+    tmp_path: Path, channels: int, width: int, quantised: bool, is_depthwise: bool
+) -> None:
+    """Folded windows are higher, or read more channels, than the room for features holds."""
+    model = Model(1, channels, 60, width)
+    if is_depthwise:
+        model.conv("x", channels, channels, 9, 1, group=channels)
+    else:
+        model.conv("x", channels, 8, 7, 1)
+    path = model.save(tmp_path, quantised=quantised)
+    on_npu(path, {**SHORT_TASKS, "cbuf_bank_bytes": "1024"})
+
+
 @pytest.mark.parametrize("seed", seeds(3, 20, 60))
 def test_random_convolutions(tmp_path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ import numpy as np
 
 from npuviz.formats.rk3588.conv_task import ConvTask
 from npuviz.formats.rk3588.tensor_layout import DEPTHWISE_GROUP, aligned, packing
+from npuviz.onnx.errors import CannotLower
 from npuviz.targets.rk3588.compiler.partition.share import ALIKE
 from npuviz.targets.rk3588.compiler.tiles.tiling import Shape, Tile, cost, tiles
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -73,9 +74,12 @@ def folds(spec: RknnSpec, base: ConvTask, shape: Shape) -> Sequence[Fold]:
     found = list(_parts_below(base, shape, plain) if base.depthwise else _pairs(base, shape, plain))
     if not found:
         return [plain]
-    taken, before = (
-        cost(spec, [tile for part in parts for tile in part.tiles(spec, base)]) for parts in (found, [plain])
-    )
+    before = cost(spec, plain.tiles(spec, base))
+    try:
+        taken = cost(spec, [tile for part in found for tile in part.tiles(spec, base)])
+    except CannotLower:
+        # Windows that are higher, or of more channels, need more room in CBUF.
+        return [plain]
     # What is gained must be more than what such times are off.
     return found if taken[0] * (1 + ALIKE) < before[0] else [plain]
 

@@ -129,7 +129,10 @@ def _row_tiles(spec: RknnSpec, base: ConvTask, shape: Shape, low: int, high: int
     """
     size, banks = spec.cbuf_bank_bytes, spec.cbuf_banks
     weights = base.weight_bytes
-    group = base.kernel_bytes * (1 if base.depthwise else packing(base.in_dtype).kernels)
+    group = base.kernel_bytes * packing(base.in_dtype).kernels
+    if base.depthwise:
+        # The weights of the last group of channels are filled up.
+        weights = group = base.kernel_bytes // base.channels * base.out_channels
     row_bytes = base.width * base.channels * numpy_dtype(base.in_dtype).itemsize
     least = -(-min(weights, group) // size)
     ways: list[list[ConvTask]] = []
