@@ -19,10 +19,11 @@ from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.host_calls import finish_copies, give_outputs, run_on_host, take_inputs
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
+from npuviz.targets.rk3588.compiler.moves import copies, regrouping
+from npuviz.targets.rk3588.compiler.moves.move_chains import is_chain
 from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, LIMITS, PRODUCTS, VIEWS
 from npuviz.targets.rk3588.compiler.operators import (
     affine,
-    copies,
     dense,
     functions,
     inverses,
@@ -32,13 +33,11 @@ from npuviz.targets.rk3588.compiler.operators import (
     products,
     quantising,
     recurrent,
-    regrouping,
     rows,
     single,
     transposed,
 )
 from npuviz.targets.rk3588.compiler.operators.activation import lower_activation
-from npuviz.targets.rk3588.compiler.operators.move_chains import is_chain
 from npuviz.targets.rk3588.compiler.operators.normalising import lower_normalisation
 from npuviz.targets.rk3588.compiler.partition.costs import Measured, host_cycles_of, weigh
 from npuviz.targets.rk3588.compiler.partition.share import Found

@@ -14,6 +14,7 @@ from npuviz.program.program import HostReason
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.compiler.host_only import DYNAMIC_LSTM, dynamic_lstm_reason, hangs_on_digits
 from npuviz.targets.rk3588.compiler.lookup_table import Function
+from npuviz.targets.rk3588.compiler.moves.move_chains import with_moves
 from npuviz.targets.rk3588.compiler.normalisations.normalisation import Normalisation, Normalisations
 from npuviz.targets.rk3588.compiler.normalisations.variances import CANCELS, VARIANCE, variances_by_difference
 from npuviz.targets.rk3588.compiler.operator_kinds import (
@@ -28,7 +29,6 @@ from npuviz.targets.rk3588.compiler.operator_kinds import (
     RECURRENT,
     VIEWS,
 )
-from npuviz.targets.rk3588.compiler.operators.move_chains import chain_of_moves, written_apart
 from npuviz.targets.rk3588.compiler.partition.matrices import matrix_fits
 from npuviz.targets.rk3588.compiler.pointwise import Chain, PointwiseChains, most_steps_between
 from npuviz.targets.rk3588.compiler.quantisation import MOVES, Quantisation, QuantisedGraph, quantisation_of
@@ -444,12 +444,7 @@ class Planner:
         if not self._is_of_floats(node.outputs[:1], taken=node.op_type in LOGIC):
             return None
         nodes, activation, made = self._body(node, may_look_up=True)
-        apart = written_apart(self.graph, self._only_reader, node, made, self._kept)
-        if apart is not None and all(self.is_constant(tensor) for tensor in node.inputs[1:]):
-            nodes, made = (*nodes, apart.id), apart.outputs[0]
-        moves = chain_of_moves(self.graph, self._only_reader, node, self._kept)
-        if len(moves) > 1:
-            nodes, made = tuple(each.id for each in moves), moves[-1].outputs[0]
+        nodes, made = with_moves(self.graph, self._only_reader, (node, nodes, made), self._kept)
         others = tuple(Stored(tensor) for tensor in node.outputs[1:] if node.op_type == "Split")
         return Layer(node, nodes, inputs, Stored(made), activation, others=others)
 

@@ -13,8 +13,8 @@ from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Requantisation, Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.moves.copies import lower_view
 from npuviz.targets.rk3588.compiler.operators.alike import alike
-from npuviz.targets.rk3588.compiler.operators.copies import lower_view
 from npuviz.targets.rk3588.compiler.steps import HALF, NO_STAGES, Steps, bits, half_bits
 from npuviz.targets.rk3588.tables import Buffer
 

@@ -14,6 +14,7 @@ from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.line_padding import lower_line_pad, padded_numbers
+from npuviz.targets.rk3588.compiler.moves.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.compiler.moving import (
     AXES,
     Span,
@@ -24,7 +25,6 @@ from npuviz.targets.rk3588.compiler.moving import (
     select,
     whole,
 )
-from npuviz.targets.rk3588.compiler.operators.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
 from npuviz.targets.rk3588.tables import Buffer

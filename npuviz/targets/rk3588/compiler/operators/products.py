@@ -11,9 +11,9 @@ from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import line_window
+from npuviz.targets.rk3588.compiler.moves.regrouping import convolve_apart, is_written_apart
 from npuviz.targets.rk3588.compiler.operators.conv import bias_of, emit_convolution, operands_of, weights_of
 from npuviz.targets.rk3588.compiler.operators.large_windows import convolve_anyhow
-from npuviz.targets.rk3588.compiler.operators.regrouping import convolve_apart, is_written_apart
 from npuviz.targets.rk3588.compiler.operators.run_weights import (
     lower_run_product,
     numbers_of,

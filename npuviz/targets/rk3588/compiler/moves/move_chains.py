@@ -20,7 +20,25 @@ def is_chain(graph: Graph, nodes: Sequence[int]) -> bool:
     return len(nodes) > 1 and all(graph.nodes[node].op_type in _MOVES for node in nodes)
 
 
-def chain_of_moves(
+def with_moves(
+    graph: Graph,
+    only_reader: Callable[[int], Node | None],
+    body: tuple[Node, tuple[int, ...], int],
+    kept: Collection[int],
+) -> tuple[tuple[int, ...], int]:
+    """Return the nodes of a layer with the moves that belong to it, and the tensor after the last.
+
+    body  the layer's head, its nodes without moves, and the tensor after them
+    """
+    node, nodes, made = body
+    apart = _written_apart(graph, only_reader, node, made, kept)
+    if apart is not None:
+        return (*nodes, apart.id), apart.outputs[0]
+    moves = _chain_of_moves(graph, only_reader, node, kept)
+    return (nodes, made) if len(moves) < 2 else (tuple(each.id for each in moves), moves[-1].outputs[0])
+
+
+def _chain_of_moves(
     graph: Graph, only_reader: Callable[[int], Node | None], node: Node, kept: Collection[int]
 ) -> list[Node]:
     """Return a move and those after it, each the only reader of the one before.
@@ -43,7 +61,7 @@ def chain_of_moves(
     return found if any(each.op_type == "Transpose" for each in found) else [node]
 
 
-def written_apart(
+def _written_apart(
     graph: Graph, only_reader: Callable[[int], Node | None], node: Node, made: int, kept: Collection[int]
 ) -> Node | None:
     """Return the DepthToSpace behind a dense Conv whose kernels can be in its order, None if there is none.
@@ -54,6 +72,8 @@ def written_apart(
     """
     reader = only_reader(made) if node.op_type == "Conv" and len(node.inputs) > 1 else None
     if reader is None or reader.op_type != "DepthToSpace" or reader.id in kept:
+        return None
+    if any(tensor >= 0 and tensor not in graph.constants for tensor in node.inputs[1:]):
         return None
     fills = graph.tensors[reader.outputs[0]].shape[1] % packing("float16").channels == 0
     return reader if fills and attributes_of(node).integer("group") == 1 else None

@@ -17,6 +17,7 @@ from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner, Stored
+from npuviz.targets.rk3588.compiler.moves.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.compiler.moving import (
     AXES,
     Span,
@@ -28,7 +29,6 @@ from npuviz.targets.rk3588.compiler.moving import (
     whole,
 )
 from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
-from npuviz.targets.rk3588.compiler.operators.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
 from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, split_axes
