@@ -105,14 +105,8 @@ def _decode(path: Path, chosen: "RunOptions", count: int, prompt: Path | None, a
 
     if prompt is None or not count:
         raise UsageError("--decode N and --prompt IDS.npy belong together: how many tokens, and after which")
-    if (
-        chosen.until is not None
-        or chosen.conditions
-        or chosen.exports
-        or chosen.open.record
-        or chosen.open.inputs
-    ):
-        raise UsageError("--decode: goes without --until, --break, --export, --record and --input")
+    if chosen.until is not None or chosen.conditions or chosen.exports or chosen.open.record:
+        raise UsageError("--decode: goes without --until, --break, --export and --record")
     values = read_array(prompt)
     with TerminalProgress() as progress, interruptible() as interrupter:
         summary = decode(

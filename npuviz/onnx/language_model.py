@@ -1,11 +1,11 @@
-"""Reads which inputs and outputs of a language model hold tokens, masks, logits and the KV cache.
+"""Reads which inputs and outputs of a language model hold tokens, masks, logits and what steps hand on.
 
 Names are those of onnxruntime-genai and of the exporters of transformers; a genai_config.json beside the
-model limits its length. Earlier keys and values are inputs (`past...`), the new ones results (`present...`).
+model may give others, and limits its length. What a step hands to the next, the KV cache and the states of
+convolutions and recurrences, are inputs (`past...`), whose new values are outputs (`present...`).
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,82 +13,101 @@ import numpy as np
 import onnx
 
 from npuviz.base.errors import UsageError
-from npuviz.onnx.draft import read_draft
+from npuviz.onnx.draft import Draft, read_draft
+from npuviz.onnx.language_names import GenaiConfig, Role, paired_states, read_genai_config, role_of
 
 _GROUPED = "GroupQueryAttention"
-_IDS, _MASK, _POSITIONS, _LOGITS = "input_ids", "attention_mask", "position_ids", "logits"
+_CROSS = ("encoder", "cross")
 
 
 @dataclass(frozen=True)
-class Cache:
-    """One tensor of the KV cache: the input with earlier rows, the output with the new ones, and its sizes.
+class State:
+    """A tensor that a step hands to the next one: the input `past`, the output `present` with its new values.
 
-    shape  (batch, heads, rows, features); rows is 0, since its size is open
+    shape  of `past` before the first step: 1 for the batch, 0 for rows
+    axis   of the rows, one for each token (KV cache); -1 if the size stays as it is
+    is_kept  whether the first step's value serves all others (keys and values of an encoder's result)
     """
 
     past: str
     present: str
-    shape: tuple[int, int, int, int]
+    shape: tuple[int, ...]
+    axis: int
     dtype: np.dtype
+    is_kept: bool = False
+
+    @property
+    def grows(self) -> bool:
+        """Whether each token adds a row."""
+        return self.axis >= 0 and not self.is_kept
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that a token adds; 0 if none."""
+        if not self.grows:
+            return 0
+        sizes = (size for axis, size in enumerate(self.shape) if axis != self.axis)
+        return int(np.prod(list(sizes), dtype=np.int64)) * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
 class LanguageModel:
     """Inputs, outputs and limits of a language model.
 
-    mask, positions  names of inputs, "" if absent
-    caches    in the order of the inputs
+    roles     name of an input -> what it tells a step; the others are in `states` or `given`
+    ranks, types  name of an input -> number of its dimensions, dtype
+    states    in the order of the inputs
+    given     inputs that the user has to give: results of an encoder and the like
     is_fixed  whether the cache may be longer than the rows in use (all its readers are GroupQueryAttention)
     limit     most rows of the cache, 0 if unknown; limited_by  source of the limit, in words
     vocabulary  rows of the token table, 0 if unknown
     """
 
     path: Path
-    ids: str
-    mask: str
-    positions: str
+    roles: Mapping[str, Role]
+    ranks: Mapping[str, int]
+    types: Mapping[str, np.dtype]
     logits: str
-    caches: tuple[Cache, ...]
+    states: tuple[State, ...]
+    given: tuple[str, ...]
     is_fixed: bool
     limit: int
     limited_by: str
     vocabulary: int
-    types: Mapping[str, np.dtype]
 
 
 def read_language_model(path: Path) -> LanguageModel:
     """Read the inputs and outputs of a model file. Raises UsageError for one that is no language model."""
     draft = read_draft(path)
+    config = read_genai_config(path)
     graph = draft.proto.graph
     inputs = {value.name: value for value in graph.input if value.name not in draft.weights}
-    outputs = [value.name for value in graph.output]
-    if _IDS not in inputs or _LOGITS not in outputs:
-        missing = f"an input {_IDS}" if _IDS not in inputs else f"an output {_LOGITS}"
-        raise UsageError(f"--decode {path}: expected a language model with {missing}, found none")
-    past = [name for name in inputs if name.startswith("past") and len(_dims(inputs[name])) == 4]
-    present = [name for name in outputs if name.startswith("present")]
-    if not past or len(past) != len(present):
+    roles = {name: role for name in inputs if (role := role_of(name, config)) is not None}
+    tokens = [name for name, role in roles.items() if role == Role.TOKENS]
+    logits = next((value.name for value in graph.output if value.name == config.logits), "")
+    if not tokens or not logits:
+        missing = f"an output {config.logits}" if tokens else "an input input_ids"
+        hint = "; inputs_embeds are made by another file, which --decode does not run"
         raise UsageError(
-            f"--decode {path}: expected as many inputs past... as outputs present..., "
-            f"found {len(past)} and {len(present)}"
+            f"--decode {path}: expected a language model with {missing}, found none"
+            + (hint if not tokens and "inputs_embeds" in inputs else "")
         )
-    unknown = sorted(set(inputs) - {_IDS, _MASK, _POSITIONS, *past})
-    if unknown:
-        raise UsageError(f"--decode {path}: input {unknown[0]} is none that a language model has")
-    caches = tuple(_cache(path, inputs[name], result) for name, result in zip(past, present, strict=True))
-    limit, limited_by = _limit(path, graph, draft.weights)
+    _one_sequence(path, inputs[tokens[0]])
+    pairs = paired_states([name for name in inputs if name not in roles], graph.output, config)
+    states = tuple(_state(path, inputs[past], present) for past, present in pairs)
+    limit, limited_by = _limit(config, draft, roles)
     return LanguageModel(
         path,
-        _IDS,
-        _MASK if _MASK in inputs else "",
-        _POSITIONS if _POSITIONS in inputs else "",
-        _LOGITS,
-        caches,
-        _is_fixed(graph, past),
+        roles,
+        {name: len(_dims(value)) for name, value in inputs.items()},
+        {name: _dtype(value) for name, value in inputs.items()},
+        logits,
+        states,
+        tuple(sorted(set(inputs) - set(roles) - {each.past for each in states})),
+        _is_fixed(graph, states),
         limit,
         limited_by,
-        _vocabulary(graph, draft.weights),
-        {name: _dtype(value) for name, value in inputs.items()},
+        _vocabulary(draft, tokens[0]),
     )
 
 
@@ -101,43 +120,64 @@ def _dtype(value: onnx.ValueInfoProto) -> np.dtype:
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
 
 
-def _cache(path: Path, value: onnx.ValueInfoProto, present: str) -> Cache:
-    _, heads, _, features = _dims(value)
-    if not heads or not features:
-        raise UsageError(f"--decode {path}: input {value.name} leaves its heads or features open")
-    return Cache(value.name, present, (1, heads, 0, features), _dtype(value))
+def _one_sequence(path: Path, value: onnx.ValueInfoProto) -> None:
+    dims = _dims(value)
+    if len(dims) != 2 or dims[0] > 1 or dims[1] > 0:
+        names = [dim.dim_param or str(dim.dim_value) for dim in value.type.tensor_type.shape.dim]
+        raise UsageError(
+            f"--decode {path}: expected {value.name} of one sequence of any length, [batch, tokens], "
+            f"found [{', '.join(names)}]"
+        )
 
 
-def _is_fixed(graph: onnx.GraphProto, past: list[str]) -> bool:
-    wanted = set(past)
+def _state(path: Path, value: onnx.ValueInfoProto, present: str) -> State:
+    """Find the batch and the rows among the open dimensions of a state: the batch is the one that is called
+    so, else the first."""
+    dims = value.type.tensor_type.shape.dim
+    opened = [axis for axis, dim in enumerate(dims) if not dim.dim_value]
+    batch = next((axis for axis in opened if "batch" in dims[axis].dim_param.lower()), None)
+    if batch is None and opened and (len(opened) > 1 or opened[0] == 0):
+        batch = opened[0]
+    rows = [axis for axis in opened if axis != batch]
+    if len(rows) > 1:
+        raise UsageError(
+            f"--decode {path}: input {value.name} leaves {len(rows)} sizes open beside its batch, "
+            f"expected its rows only: set the others in the model"
+        )
+    shape = tuple(1 if axis == batch else dim.dim_value for axis, dim in enumerate(dims))
+    is_kept = any(word in value.name for word in _CROSS)
+    return State(value.name, present, shape, rows[0] if rows else -1, _dtype(value), is_kept)
+
+
+def _is_fixed(graph: onnx.GraphProto, states: Iterable[State]) -> bool:
+    wanted = {each.past for each in states if each.grows}
     readers = [node for node in graph.node if wanted & set(node.input)]
-    return all(node.op_type == _GROUPED and wanted & set(node.input[3:5]) for node in readers)
+    return bool(wanted) and all(
+        node.op_type == _GROUPED and wanted & set(node.input[3:5]) for node in readers
+    )
 
 
-def _vocabulary(graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> int:
-    tables = [
-        weights[node.input[0]]
-        for node in graph.node
-        if node.op_type == "Gather" and node.input[1] == _IDS and node.input[0] in weights
+def _tables(draft: Draft, indices: str) -> list[tuple[str, int]]:
+    """Return (name, rows) of the weights whose rows an input chooses."""
+    return [
+        (node.input[0], len(draft.weights[node.input[0]]))
+        for node in draft.proto.graph.node
+        if node.op_type == "Gather" and node.input[1] == indices and node.input[0] in draft.weights
     ]
-    return min((len(table) for table in tables), default=0)
 
 
-def _limit(path: Path, graph: onnx.GraphProto, weights: Mapping[str, np.ndarray]) -> tuple[int, str]:
-    """Return the most rows of the cache, the least of rotary tables and genai_config.json, and the source of
-    it; (0, "") if unknown."""
-    found = list(_described(path))
-    for node in graph.node:
-        if node.op_type == _GROUPED and len(node.input) > 7 and node.input[7] in weights:
-            found.append((len(weights[node.input[7]]), f"rows of {node.input[7]} in {node.name}"))
+def _vocabulary(draft: Draft, tokens: str) -> int:
+    return min((rows for _, rows in _tables(draft, tokens)), default=0)
+
+
+def _limit(config: GenaiConfig, draft: Draft, roles: Mapping[str, Role]) -> tuple[int, str]:
+    """Return the most rows of the cache, the least of tables of positions and genai_config.json, and the
+    source of it; (0, "") if unknown."""
+    found = [(config.limit, "context_length in genai_config.json")] if config.limit else []
+    for name, role in roles.items():
+        if role == Role.POSITIONS:
+            found += [(rows, f"rows of {table}") for table, rows in _tables(draft, name)]
+    for node in draft.proto.graph.node:
+        if node.op_type == _GROUPED and len(node.input) > 7 and node.input[7] in draft.weights:
+            found.append((len(draft.weights[node.input[7]]), f"rows of {node.input[7]} in {node.name}"))
     return min(found, default=(0, ""))
-
-
-def _described(path: Path) -> Iterator[tuple[int, str]]:
-    config = path.parent / "genai_config.json"
-    try:
-        length = json.loads(config.read_text())["model"]["context_length"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if isinstance(length, int) and length > 0:
-        yield length, "context_length in genai_config.json"

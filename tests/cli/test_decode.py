@@ -65,12 +65,12 @@ def test_a_cache_that_grows(tmp_path: Path, attention: str) -> None:
 def test_another_token_than_onnx_runtimes_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from npuviz.workbench.language import decoding
 
-    kept = decoding.Decoder._cache_after
+    kept = decoding.Decoder._states_after
 
     def forgetful(self: Any, machine: Any, cache: Any, before: int, new: int) -> Any:
         return {name: 0 * rows for name, rows in kept(self, machine, cache, before, new).items()}
 
-    monkeypatch.setattr(decoding.Decoder, "_cache_after", forgetful)
+    monkeypatch.setattr(decoding.Decoder, "_states_after", forgetful)
     summary = run(folder, "systolic", 6)
     assert summary["exit"]["code"] == 1
     assert not summary["language"]["equal"]

@@ -1,10 +1,11 @@
 """Runs a prompt and then token by token on a simulated machine, with the KV cache kept between the steps.
 
 A model whose reads of the cache take the length in use as an input is compiled once for all steps, with a
-cache as long as the whole answer. Any other model is compiled again in each step for the current length.
+cache as long as the whole answer. Any other model is compiled again in each step for the current length; one
+that keeps nothing between steps reads the whole text again in each.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,15 @@ from npuviz.sim.machine import HOST_OPERATOR, HasHazards, Machine
 from npuviz.sim.stop import StopKind
 from npuviz.sim.target import Feeds, LoadRequest, Target
 from npuviz.workbench.choosing import choose_target
-from npuviz.workbench.language.files import Arrays, cache_file, empty_cache, step_inputs
+from npuviz.workbench.language.files import (
+    Arrays,
+    cache_file,
+    first_states,
+    last_row,
+    next_states,
+    next_tokens,
+    step_inputs,
+)
 from npuviz.workbench.language.phases import Step, step_of
 from npuviz.workbench.opening import OpenOptions
 
@@ -40,7 +49,7 @@ class Answer:
 
     prompt    (1, tokens);  tokens  the new ones
     gaps      for each new token the best logit less the second, as a share of the largest magnitude
-    rows      of the cache in the last step;  program  of the last step
+    rows      of the cache in the last step;  states  after it;  program  of the last step
     machines  phase ("prefill", "decode") -> machine and target of its last step
     """
 
@@ -51,6 +60,7 @@ class Answer:
     gaps: list[float] = field(default_factory=list[float])
     prefill: list[Step] = field(default_factory=list[Step])
     decode: list[Step] = field(default_factory=list[Step])
+    states: Arrays = field(default_factory=dict[str, np.ndarray])
     program: Program | None = None
     machines: dict[str, tuple[Machine, Target]] = field(default_factory=dict[str, tuple[Machine, Target]])
 
@@ -80,6 +90,26 @@ def read_prompt(model: LanguageModel, values: np.ndarray, count: int) -> np.ndar
     return prompt
 
 
+def read_given(model: LanguageModel, inputs: Mapping[str, np.ndarray]) -> Arrays:
+    """Return the inputs that the user gave, for all steps. Raises UsageError where one is missing, or where
+    npuviz makes it."""
+    states = {each.past for each in model.states if not each.grows}
+    for name in inputs:
+        if name in model.roles or (name not in states and name not in model.given):
+            known = ", ".join([*model.given, *sorted(states)]) or "none"
+            raise UsageError(
+                f"--input {name}: --decode makes tokens, masks, positions and caches itself; "
+                f"inputs that can be given: {known}"
+            )
+    missing = [name for name in model.given if name not in inputs]
+    if missing:
+        raise UsageError(
+            f"--decode {model.path}: input {missing[0]} is none of tokens, masks, positions or caches: "
+            f"give its values with --input {missing[0]}=FILE.npy"
+        )
+    return dict(inputs)
+
+
 class Decoder:
     """Runs the steps of a language model on a target."""
 
@@ -98,29 +128,28 @@ class Decoder:
             raise UsageError(f"--decode {count}: expected 1 to {MOST_TOKENS} tokens")
         model = self.model
         answer = Answer(model, read_prompt(model, values, count))
+        given = read_given(model, self._options.inputs)
         with cache_file(model) if model.is_fixed else nullcontext(model.path) as path:
-            before = answer.prompt.shape[1]
-            inputs = {**step_inputs(model, answer.prompt, 0, before), **empty_cache(model, 0)}
-            machine = self._step(path, inputs, is_kept=False)
-            answer.prefill.append(step_of(machine))
-            answer.machines["prefill"] = (machine, self._target)
-            length = -(-(before + count) // ROW_STEP) * ROW_STEP
-            length = min(length, model.limit or length) if model.is_fixed else before
-            cache = self._cache_after(machine, empty_cache(model, length), 0, before)
-            self._take(machine, answer)
-            for number in range(1, count):
-                self._progress.report(number / count, f"token {number + 1} of {count}")
-                token = np.array([[answer.tokens[-1]]])
-                rows = length if model.is_fixed else before + 1
-                inputs = {**step_inputs(model, token, before, rows), **cache}
-                machine = self._step(path, inputs, is_kept=model.is_fixed)
-                answer.decode.append(step_of(machine))
-                answer.machines["decode"] = (machine, self._target)
-                cache = self._cache_after(machine, cache, before, 1)
+            tokens, before, length = answer.prompt, 0, answer.prompt.shape[1]
+            states = first_states(model, 0, given)
+            for number in range(count):
+                new = tokens.shape[1]
+                inputs = {**given, **step_inputs(model, tokens, before, length), **states}
+                machine = self._step(path, inputs, is_kept=model.is_fixed and number > 0)
+                (answer.decode if number else answer.prefill).append(step_of(machine))
+                answer.machines["decode" if number else "prefill"] = (machine, self._target)
+                answer.program = machine.program
+                if number == 0 and model.is_fixed:
+                    length = -(-(length + count) // ROW_STEP) * ROW_STEP
+                    length = min(length, model.limit or length)
+                    states = first_states(model, length, given)
+                states = self._states_after(machine, states, before, new)
                 self._take(machine, answer)
-                before += 1
-        answer.rows = length if model.is_fixed else before
-        answer.program = machine.program
+                answer.rows = length
+                tokens, before = next_tokens(model, tokens, answer.tokens[-1], before + new)
+                length = length if model.is_fixed else before + tokens.shape[1]
+                self._progress.report((number + 1) / count, f"token {number + 1} of {count}")
+        answer.states = states
         return answer
 
     def _step(self, path: Path, inputs: Arrays, is_kept: bool) -> Machine:
@@ -160,26 +189,27 @@ class Decoder:
                     return values
         raise TargetError(f"{name}: the machine has no values of it")
 
-    def _cache_after(self, machine: Machine, cache: Arrays, before: int, new: int) -> Arrays:
-        """Return the cache with the step's `new` rows behind its first `before` rows.
+    def _states_after(self, machine: Machine, states: Arrays, before: int, new: int) -> Arrays:
+        """Return the states after a step of `new` tokens.
 
-        A result with exactly `new` rows holds them alone, a longer one holds them from row `before`.
+        Where all steps share a cache, the new rows lie behind its first `before` rows: a result with exactly
+        `new` rows holds them alone, a longer one holds them from row `before`.
         """
-        found: Arrays = {}
-        for each in self.model.caches:
-            rows = self._result(machine, each.present)
-            if not self.model.is_fixed:
-                found[each.past] = np.asarray(rows).astype(each.dtype)
+        results = {each.past: np.asarray(self._result(machine, each.present)) for each in self.model.states}
+        found = next_states(self.model, states, results)
+        for each in self.model.states if self.model.is_fixed else ():
+            if not each.grows:
                 continue
-            whole = cache[each.past].copy()
-            start = 0 if rows.shape[2] == new else before
-            whole[:, :, before : before + new] = rows[:, :, start : start + new]
+            rows = np.moveaxis(results[each.past], each.axis, 0)
+            whole = states[each.past].copy()
+            start = 0 if len(rows) == new else before
+            np.moveaxis(whole, each.axis, 0)[before : before + new] = rows[start : start + new]
             found[each.past] = whole
         return found
 
     def _take(self, machine: Machine, answer: Answer) -> None:
         """Append the next token to the answer: the one with the largest logit in the last row."""
-        logits = np.asarray(self._result(machine, self.model.logits))[0, -1].astype(np.float64)
+        logits = last_row(self._result(machine, self.model.logits))
         if not np.isfinite(logits).all():
             raise TargetError(f"token {len(answer.tokens) + 1}: {self.model.logits} are not finite")
         answer.tokens.append(int(logits.argmax()))

@@ -12,7 +12,8 @@ import onnx
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import first_line
-from npuviz.onnx.language_model import LanguageModel
+from npuviz.onnx.language_model import LanguageModel, State
+from npuviz.onnx.language_names import Role
 from npuviz.onnx.passes.contrib.expand import CACHE_ROWS
 from npuviz.onnx.runtime import onnxruntime
 
@@ -46,48 +47,103 @@ def cache_file(model: LanguageModel) -> Generator[Path]:
 
 
 def step_inputs(model: LanguageModel, tokens: np.ndarray, before: int, length: int) -> Arrays:
-    """Return the input arrays of one step: tokens, mask and positions, the latter two if the model has them.
+    """Return the input arrays of one step beside its states: tokens and what tells of them, as far as the
+    model has such inputs.
 
     tokens  (1, new);  before  number of tokens in the cache;  length  of the mask: rows of the cache and the
     step
     """
     new = tokens.shape[1]
-    found = {model.ids: tokens.astype(model.types[model.ids])}
-    if model.mask:
-        mask = np.zeros((1, length), model.types[model.mask])
-        mask[:, : before + new] = 1
-        found[model.mask] = mask
-    if model.positions:
-        found[model.positions] = np.arange(before, before + new, dtype=model.types[model.positions])[None]
-    return found
+    mask = np.zeros((1, length), np.int64)
+    mask[:, : before + new] = 1
+    values = {
+        Role.TOKENS: tokens,
+        Role.MASK: mask,
+        Role.POSITIONS: np.arange(before, before + new)[None],
+        Role.BEFORE: np.array([before]),
+        Role.NEW: np.array([new]),
+        Role.TOTAL: np.array([before + new]),
+        Role.BRANCH: np.array([before > 0]),
+        Role.LOGITS: np.array([1]),
+    }
+    return {
+        name: _shaped(values[role], model.ranks[name], role).astype(model.types[name])
+        for name, role in model.roles.items()
+    }
 
 
-def empty_cache(model: LanguageModel, rows: int) -> Arrays:
-    """Return zeros of shape (1, heads, rows, size) for every tensor of the cache."""
-    return {each.past: np.zeros((1, each.shape[1], rows, each.shape[3]), each.dtype) for each in model.caches}
+def _shaped(values: np.ndarray, rank: int, role: Role) -> np.ndarray:
+    """Return values with the rank of an input: sizes of 1 come and go in front. Positions of three axes of an
+    image are the same for text: (3, 1, new)."""
+    if role == Role.POSITIONS and rank == 3:
+        return np.repeat(values[None], 3, axis=0)
+    while values.ndim > rank and values.shape[0] == 1:
+        values = values[0]
+    return values.reshape((1,) * (rank - values.ndim) + values.shape)
 
 
-def reference_logits(model: LanguageModel, prompt: np.ndarray, count: int) -> Iterator[np.ndarray]:
+def first_states(model: LanguageModel, rows: int, given: Arrays) -> Arrays:
+    """Return the states before the first step: zeros, with `rows` rows where the cache grows, or what the
+    user gave."""
+    return {each.past: given.get(each.past, _zeros(each, rows)) for each in model.states}
+
+
+def _zeros(state: State, rows: int) -> np.ndarray:
+    shape = [rows if state.grows and axis == state.axis else size for axis, size in enumerate(state.shape)]
+    return np.zeros(shape, state.dtype)
+
+
+def next_states(model: LanguageModel, states: Arrays, results: Arrays) -> Arrays:
+    """Return the states after a step. results  values of the outputs by the name of their input"""
+    return {
+        each.past: states[each.past]
+        if each.is_kept and states[each.past].size
+        else np.asarray(results[each.past]).astype(each.dtype)
+        for each in model.states
+    }
+
+
+def reference_logits(
+    model: LanguageModel, prompt: np.ndarray, count: int, given: Arrays
+) -> Iterator[np.ndarray]:
     """Yield the logits of the last row of each step in ONNX Runtime, (vocabulary,), with its own tokens fed
     back.
 
-    Runs the file as it is, with a cache that grows. Raises FormatError when the runtime refuses it.
+    Runs the file as it is, with a cache that grows. given  the inputs that the user gave
+    Raises FormatError when the runtime refuses it.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(str(model.path), options, providers=["CPUExecutionProvider"])
-        tokens, before, cache = prompt, 0, empty_cache(model, 0)
-        names = [model.logits, *(each.present for each in model.caches)]
+        tokens, before, states = prompt, 0, first_states(model, 0, given)
+        names = [model.logits, *(each.present for each in model.states)]
         for _ in range(count):
             total = before + tokens.shape[1]
-            results = session.run(names, {**step_inputs(model, tokens, before, total), **cache})
-            logits = np.asarray(results[0])[0, -1].astype(np.float64)
+            results = session.run(names, {**given, **step_inputs(model, tokens, before, total), **states})
+            logits = last_row(np.asarray(results[0]))
             yield logits
-            cache = {each.past: rows for each, rows in zip(model.caches, results[1:], strict=True)}
-            tokens, before = np.array([[int(logits.argmax())]]), total
+            after = zip(model.states, map(np.asarray, results[1:]), strict=True)
+            states = next_states(model, states, {each.past: values for each, values in after})
+            tokens, before = next_tokens(model, tokens, int(logits.argmax()), total)
     except FormatError:
         raise
     except Exception as error:
         raise FormatError(model.path, field="reference run", found=first_line(error)) from error
+
+
+def last_row(logits: np.ndarray) -> np.ndarray:
+    """Return the logits of the last token, (vocabulary,) float64."""
+    return logits.reshape(-1, logits.shape[-1])[-1].astype(np.float64)
+
+
+def next_tokens(model: LanguageModel, tokens: np.ndarray, token: int, total: int) -> tuple[np.ndarray, int]:
+    """Return the tokens of the next step, (1, new), and how many there are before them: all tokens again
+    where the model keeps nothing between steps."""
+    new = np.array([[token]])
+    return (
+        (new, total)
+        if any(not each.is_kept for each in model.states)
+        else (np.concatenate([tokens, new], axis=1), 0)
+    )

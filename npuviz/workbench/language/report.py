@@ -33,7 +33,7 @@ def decode(
     Raises NpuvizError. Exit code 1 in the summary: another token than ONNX Runtime's, or a check that failed.
     """
     answer = Decoder(path, options, progress, on_session).run(prompt, count)
-    reference = list(reference_logits(answer.model, answer.prompt, count))
+    reference = list(reference_logits(answer.model, answer.prompt, count, dict(options.inputs)))
     expected = [int(logits.argmax()) for logits in reference]
     checks: dict[str, Any] = {}
     if is_checked:
@@ -67,7 +67,9 @@ def _summary(
     phases = [phase_values("prefill", prompt_tokens, answer.prefill)]
     if answer.decode:
         phases.append(phase_values("decode", len(answer.decode), answer.decode))
-    row_bytes = sum(each.shape[1] * each.shape[3] * each.dtype.itemsize for each in answer.model.caches)
+    states = answer.model.states
+    row_bytes = sum(each.row_bytes for each in states)
+    fixed_bytes = sum(answer.states[each.past].nbytes for each in states if not each.grows)
     return {
         "npuviz": __version__,
         "model": printable(path),
@@ -86,8 +88,9 @@ def _summary(
             "bytes_per_token": phases[1]["bytes_per_token"] if len(phases) > 1 else None,
             "cache": {
                 "rows": answer.rows,
-                "bytes": answer.rows * row_bytes,
+                "bytes": answer.rows * row_bytes + fixed_bytes,
                 "bytes_per_row": row_bytes,
+                "bytes_of_fixed_size": fixed_bytes,
                 "is_one_program": answer.model.is_fixed,
             },
             "phases": phases,
@@ -101,11 +104,6 @@ def _summary(
 def decode_text(summary: dict[str, Any]) -> str:
     """Write several lines: the tokens, whether they are right, and the cost of each phase."""
     found = summary["language"]
-    cache = found["cache"]
-    written = format_bytes(cache["bytes_per_row"])
-    steps = f"{written} of new rows a token, one program for all steps"
-    if not cache["is_one_program"]:
-        steps = f"copied behind {written} of new rows in each step, which is compiled for its length"
     lines = [
         f"{summary['title']}  on  {summary['target']} ({summary['preset'] or 'default'})",
         "",
@@ -123,7 +121,7 @@ def decode_text(summary: dict[str, Any]) -> str:
         lines.append(f"  {name:<9} {word}, {check['tensors']} tensors compared")
     if summary["exit"]["code"]:
         lines.append(f"  FAILED    {summary['exit']['reason']}")
-    lines.append(f"  cache     {cache['rows']} rows in DRAM, {format_bytes(cache['bytes'])}: {steps}")
+    lines.append(f"  cache     {_cache_text(found['cache'])}")
     lines.append(f"  first     token after {_time(found['time_to_first_token_seconds'])}")
     if found["tokens_per_second"]:
         lines.append(
@@ -142,6 +140,21 @@ def decode_text(summary: dict[str, Any]) -> str:
         *table_lines([("phase", "tokens", "cycles", "time", "DRAM", "bound by"), *rows], indent="  "),
     ]
     return "\n".join([*lines, *host_lines(summary["on_host"])])
+
+
+def _cache_text(cache: dict[str, Any]) -> str:
+    """Describe what is kept between the steps, and what each does with it."""
+    if not cache["bytes"]:
+        return "nothing is kept: each step runs the whole text again, compiled for its length"
+    written = format_bytes(cache["bytes_per_row"])
+    steps = f"copied behind {written} of new rows in each step, which is compiled for its length"
+    if cache["is_one_program"]:
+        steps = f"{written} of new rows a token, one program for all steps"
+    states = format_bytes(cache["bytes_of_fixed_size"])
+    if not cache["bytes_per_row"]:
+        return f"{states} of states in DRAM, which each step takes from the one before"
+    beside = f" ({states} of a fixed size)" if cache["bytes_of_fixed_size"] else ""
+    return f"{cache['rows']} rows in DRAM, {format_bytes(cache['bytes'])}{beside}: {steps}"
 
 
 def _time(seconds: float) -> str:

@@ -52,7 +52,7 @@ def _projected(writer: Writer, sizes: Heads) -> list[str]:
 
 def _grown(writer: Writer, key: str, value: str, sizes: Heads) -> tuple[str, str]:
     """Append new keys and values to those of the cache, which holds both one after the other."""
-    if writer.given(_PAST):
+    if sizes.cached:
         earlier = writer.split(writer.given(_PAST), [1, 1], 0)
         shape = (sizes.batch, sizes.heads, sizes.cached, sizes.features)
         before = [writer.reshape(each, shape) for each in earlier]
