@@ -10,7 +10,7 @@ from npuviz.base.errors import FormatError
 from npuviz.base.names import echo
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import Draft, open_hint
-from npuviz.onnx.parameters import subgraphs
+from npuviz.onnx.parameters import all_nodes, subgraphs
 
 _ENDS = frozenset({"Slice"})
 """Operators for which ONNX 1.23 aborts the process if a dimension is negative (a failed assertion in
@@ -26,7 +26,7 @@ def refuse_deadly_sizes(draft: Draft) -> None:
     has, often because an open dimension was assumed to be 1. Branches are checked too. Raises FormatError
     that names the operator, its inputs and the dimensions to set.
     """
-    nodes = [*_all_nodes(draft.proto.graph), *(n for each in draft.proto.functions for n in each.node)]
+    nodes = [*all_nodes(draft.proto.graph), *(n for each in draft.proto.functions for n in each.node)]
     for node in nodes:
         name = _NEVER_NEGATIVE.get(node.op_type)
         found = next((each.i for each in node.attribute if each.name == name), 0) if name else 0
@@ -59,14 +59,6 @@ def _refuse(draft: Draft, with_branches: bool) -> None:
         found=f"{' and '.join(inputs)}, of which {output} is left",
         hint=open_hint(draft.assumptions) or "the sizes are those of the file: export it with a larger input",
     )
-
-
-def _all_nodes(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    nodes = list(graph.node)
-    for node in graph.node:
-        for inner in subgraphs(node):
-            nodes += _all_nodes(inner)
-    return nodes
 
 
 _Found = tuple[onnx.NodeProto, list[str], str]

@@ -88,7 +88,7 @@ def parameter_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -
 
     values  of the inputs of this run; large ones are never parameters
     """
-    nodes = list(_all_nodes(model.graph))
+    nodes = list(all_nodes(model.graph))
     producers = {name: node for node in nodes for name in node.output if name}
     wanted: list[str] = []
     for node in nodes:
@@ -119,7 +119,7 @@ def weight_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> l
     """Return the graph inputs with values that nodes read only at positions of weights."""
     weights: set[str] = set()
     data = {value.name for value in model.graph.output}
-    for node in _all_nodes(model.graph):
+    for node in all_nodes(model.graph):
         positions = WEIGHTS.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ()
         for at, name in enumerate(node.input):
             (weights if at in positions else data).add(name)
@@ -127,12 +127,12 @@ def weight_inputs(model: onnx.ModelProto, values: Mapping[str, np.ndarray]) -> l
     return [name for name in names if name in weights - data and name in values]
 
 
-def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """Yield the nodes of a graph and of its subgraphs."""
     for node in graph.node:
         yield node
         for inner in subgraphs(node):
-            yield from _all_nodes(inner)
+            yield from all_nodes(inner)
 
 
 def subgraphs(node: onnx.NodeProto) -> list[onnx.GraphProto]:

@@ -50,7 +50,9 @@ def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
         raise FormatError(path, field=where, expected="the location of its external data", found="none")
     folder = path.parent.resolve()
     file = resolved(folder / location)
-    if file is None or not file.is_relative_to(folder):
+    # A cache of downloads has links: the model and its data are together where they are stored, too.
+    folders = (folder, path.resolve().parent)
+    if file is None or not any(file.is_relative_to(each) for each in folders):
         found = echo(repr(location))
         raise FormatError(path, field=where, expected="external data beside the model", found=found)
     if not file.exists():
@@ -67,9 +69,10 @@ def _external_array(path: Path, tensor: TensorProto) -> np.ndarray:
     with late_module("sympy"):
         import onnx_ir as ir
 
+    # Without a base_dir, onnx-ir takes files with several hard links, as deduplicating tools make them.
     stored = ir.ExternalTensor(
-        location, offset, length, ir.DataType(tensor.data_type),
-        shape=ir.Shape(list(tensor.dims)), name=tensor.name, base_dir=folder,
+        file, offset, length, ir.DataType(tensor.data_type),
+        shape=ir.Shape(list(tensor.dims)), name=tensor.name,
     )  # fmt: skip
     end = offset + (stored.nbytes if length is None else length)
     available = file_size(file)

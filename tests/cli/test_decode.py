@@ -39,6 +39,7 @@ def test_tokens_are_those_of_onnx_runtime(folder: Path, target: str) -> None:
     summary = run(folder, target, 4)
     found = summary["language"]
     assert found["equal"]
+    assert 0 < found["largest_error"] < 0.05
     assert summary["exit"]["code"] == 0
     assert len(found["tokens"]) == 4
     assert found["tokens"] == found["reference_tokens"]
@@ -74,6 +75,7 @@ def test_another_token_than_onnx_runtimes_fails(folder: Path, monkeypatch: pytes
     summary = run(folder, "systolic", 6)
     assert summary["exit"]["code"] == 1
     assert not summary["language"]["equal"]
+    assert summary["language"]["largest_error"] > 0.1
     assert "ONNX Runtime's is" in decode_text(summary)
 
 

@@ -72,7 +72,7 @@ agraph (int64[batch,n] input_ids, float[batch,3,16] encoder_hidden_states) => (f
 BRANCHES = """
 agraph (int64[batch,n] input_ids, bool[1] use_cache_branch, int64[n] cache_position,
         float[batch,1,p,16] past_key_values_0_key, float[batch,1,e,16] past_key_values_0_encoder_key,
-        float[batch,3,16] encoder_hidden_states)
+        float[batch,e,16] encoder_hidden_states)
   => (float[batch,n,24] logits, float[batch,1,q,16] present_0_key, float[batch,1,f,16] present_0_encoder_key)
 <int64[1] one = {1}>
 {
@@ -80,7 +80,10 @@ agraph (int64[batch,n] input_ids, bool[1] use_cache_branch, int64[n] cache_posit
   place = Gather(positions, cache_position)
   placed = Add(x, place)
   row = Unsqueeze(placed, one)
-  present_0_key = Concat<axis=2>(past_key_values_0_key, row)
+  present_0_key = If(use_cache_branch) <
+    then_branch = more () => (float[batch,1,q,16] both) { both = Concat<axis=2>(past_key_values_0_key, row) },
+    else_branch = none () => (float[batch,1,q,16] alone) { alone = Identity(row) }
+  >
   present_0_encoder_key = If(use_cache_branch) <
     then_branch = later () => (float[batch,1,f,16] kept) { kept = Identity(past_key_values_0_encoder_key) },
     else_branch = first () => (float[batch,1,f,16] made) { made = Unsqueeze(encoder_hidden_states, one) }

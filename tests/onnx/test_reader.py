@@ -182,6 +182,25 @@ def test_external_data_is_mapped_and_must_exist(tmp_path):
         read_model(path)
 
 
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_external_data_behind_links(tmp_path, is_symbolic):
+    """Caches of downloads keep the files under other names, and link to them."""
+    stored, folder = tmp_path / "blobs", tmp_path / "snapshot"
+    stored.mkdir()
+    folder.mkdir()
+    w = random(64, 64)
+    path = save(
+        stored / "m.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])], [value("x", [2, 64])],
+        [value("y", None)], {"w": w},
+    )  # fmt: skip
+    onnx.save(onnx.load(path), path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    for name in ("m.onnx", "w.bin"):
+        kept = (stored / name).rename(stored / f"3f{name}")
+        (folder / name).symlink_to(kept) if is_symbolic else (folder / name).hardlink_to(kept)
+    graph = read_model(folder / "m.onnx")
+    np.testing.assert_array_equal(graph.constants[tensor(graph, "w").id], w)
+
+
 @pytest.mark.parametrize(
     "location", ["../secret", "a\0b", "x" * 5000], ids=["upwards", "null byte", "too long"]
 )

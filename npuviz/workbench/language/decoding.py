@@ -17,7 +17,7 @@ from npuviz.base.errors import TargetError, UsageError
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.debug.session import Session
 from npuviz.onnx.draft import is_of_one_run
-from npuviz.onnx.language_model import LanguageModel, read_language_model
+from npuviz.onnx.language.model import LanguageModel, read_language_model
 from npuviz.program.program import Program
 from npuviz.sim.machine import HOST_OPERATOR, HasHazards, Machine
 from npuviz.sim.stop import StopKind
@@ -41,6 +41,7 @@ MOST_TOKENS = 4096
 _CHECKPOINT_BYTES = 1 << 20
 
 OnSession = Callable[[Session], None]
+OnLogits = Callable[[np.ndarray], None]
 
 
 @dataclass
@@ -48,7 +49,6 @@ class Answer:
     """Result of decoding.
 
     prompt    (1, tokens);  tokens  the new ones
-    gaps      for each new token the best logit less the second, as a share of the largest magnitude
     rows      of the cache in the last step;  states  after it;  program  of the last step
     machines  phase ("prefill", "decode") -> machine and target of its last step
     """
@@ -57,7 +57,6 @@ class Answer:
     prompt: np.ndarray
     rows: int = 0
     tokens: list[int] = field(default_factory=list[int])
-    gaps: list[float] = field(default_factory=list[float])
     prefill: list[Step] = field(default_factory=list[Step])
     decode: list[Step] = field(default_factory=list[Step])
     states: Arrays = field(default_factory=dict[str, np.ndarray])
@@ -66,7 +65,10 @@ class Answer:
 
 
 def read_prompt(model: LanguageModel, values: np.ndarray, count: int) -> np.ndarray:
-    """Return a prompt as (1, tokens) int64. Raises UsageError for one that the model cannot take."""
+    """Return a prompt as (1, tokens) int64. Raises UsageError for one that the model cannot take, or a number
+    of new tokens that is not possible behind it."""
+    if not 1 <= count <= MOST_TOKENS:
+        raise UsageError(f"--decode {count}: expected 1 to {MOST_TOKENS} tokens")
     if (
         values.dtype.kind not in "iu"
         or values.size == 0
@@ -118,17 +120,21 @@ class Decoder:
         self._options = options
         self._progress = progress
         self._on_session = on_session
+        self._on_logits: OnLogits = lambda _: None
+        self.given = read_given(self.model, options.inputs)
         self._target = choose_target(path, options.target, options.preset)
         self._kept: tuple[Any, Program] | None = None
 
-    def run(self, values: np.ndarray, count: int) -> Answer:
-        """Run the prompt in one step, then token by token until there are `count` new tokens. Raises
-        NpuvizError."""
-        if not 1 <= count <= MOST_TOKENS:
-            raise UsageError(f"--decode {count}: expected 1 to {MOST_TOKENS} tokens")
+    def run(self, prompt: np.ndarray, count: int, on_logits: OnLogits) -> Answer:
+        """Run a prompt that was read in one step, then token by token until there are `count` new tokens.
+
+        on_logits  is called with the logits of the last token, (vocabulary,), after each step
+        Raises NpuvizError.
+        """
         model = self.model
-        answer = Answer(model, read_prompt(model, values, count))
-        given = read_given(model, self._options.inputs)
+        answer = Answer(model, prompt)
+        self._on_logits = on_logits
+        given = self.given
         with cache_file(model) if model.is_fixed else nullcontext(model.path) as path:
             tokens, before, length = answer.prompt, 0, answer.prompt.shape[1]
             states = first_states(model, 0, given)
@@ -196,7 +202,7 @@ class Decoder:
         `new` rows holds them alone, a longer one holds them from row `before`.
         """
         results = {each.past: np.asarray(self._result(machine, each.present)) for each in self.model.states}
-        found = next_states(self.model, states, results)
+        found = next_states(self.model, states, results, before == 0)
         for each in self.model.states if self.model.is_fixed else ():
             if not each.grows:
                 continue
@@ -213,12 +219,4 @@ class Decoder:
         if not np.isfinite(logits).all():
             raise TargetError(f"token {len(answer.tokens) + 1}: {self.model.logits} are not finite")
         answer.tokens.append(int(logits.argmax()))
-        answer.gaps.append(gap_of(logits))
-
-
-def gap_of(logits: np.ndarray) -> float:
-    """Return the best logit less the second best, as a share of the largest magnitude."""
-    if logits.size < 2:
-        return 1.0
-    second, best = np.partition(logits, -2)[-2:]
-    return float((best - second) / max(float(np.abs(logits).max()), 1e-30))
+        self._on_logits(logits)

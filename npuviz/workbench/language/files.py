@@ -12,8 +12,8 @@ import onnx
 
 from npuviz.base.errors import FormatError
 from npuviz.onnx.draft import first_line
-from npuviz.onnx.language_model import LanguageModel, State
-from npuviz.onnx.language_names import Role
+from npuviz.onnx.language.model import LanguageModel, State
+from npuviz.onnx.language.names import Role
 from npuviz.onnx.passes.contrib.expand import CACHE_ROWS
 from npuviz.onnx.runtime import onnxruntime
 
@@ -35,12 +35,12 @@ def cache_file(model: LanguageModel) -> Generator[Path]:
             if entry.key == "location"
         }
         for place in places:
-            target = Path(folder) / place
+            source, target = (model.path.parent / place).resolve(), Path(folder) / place
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                os.link(model.path.parent / place, target)
+                os.link(source, target)
             except OSError:
-                shutil.copyfile(model.path.parent / place, target)
+                shutil.copyfile(source, target)
         path = Path(folder) / model.path.name
         path.write_bytes(proto.SerializeToString())
         yield path
@@ -67,7 +67,7 @@ def step_inputs(model: LanguageModel, tokens: np.ndarray, before: int, length: i
         Role.LOGITS: np.array([1]),
     }
     return {
-        name: _shaped(values[role], model.ranks[name], role).astype(model.types[name])
+        name: _shaped(values[role], len(model.dims[name]), role).astype(model.types[name])
         for name, role in model.roles.items()
     }
 
@@ -85,19 +85,32 @@ def _shaped(values: np.ndarray, rank: int, role: Role) -> np.ndarray:
 def first_states(model: LanguageModel, rows: int, given: Arrays) -> Arrays:
     """Return the states before the first step: zeros, with `rows` rows where the cache grows, or what the
     user gave."""
-    return {each.past: given.get(each.past, _zeros(each, rows)) for each in model.states}
+    return {each.past: given.get(each.past, _zeros(model, each, rows, given)) for each in model.states}
 
 
-def _zeros(state: State, rows: int) -> np.ndarray:
-    shape = [rows if state.grows and axis == state.axis else size for axis, size in enumerate(state.shape)]
+def _zeros(model: LanguageModel, state: State, rows: int, given: Arrays) -> np.ndarray:
+    """Return zeros for a state. Rows of an encoder's result are as many as those of a given input whose size
+    has the same name."""
+    shape = list(state.shape)
+    if state.is_kept and state.axis >= 0:
+        size = model.dims[state.past][state.axis]
+        rows = next((sizes[size] for sizes in _given_sizes(model, given) if size in sizes), 0)
+    if state.axis >= 0:
+        shape[state.axis] = rows
     return np.zeros(shape, state.dtype)
 
 
-def next_states(model: LanguageModel, states: Arrays, results: Arrays) -> Arrays:
+def _given_sizes(model: LanguageModel, given: Arrays) -> Iterator[dict[int | str, int]]:
+    for name in model.given:
+        if name in given and given[name].ndim == len(model.dims[name]):
+            yield dict(zip(model.dims[name], given[name].shape, strict=True))
+
+
+def next_states(model: LanguageModel, states: Arrays, results: Arrays, is_first: bool) -> Arrays:
     """Return the states after a step. results  values of the outputs by the name of their input"""
     return {
         each.past: states[each.past]
-        if each.is_kept and states[each.past].size
+        if each.is_kept and not is_first
         else np.asarray(results[each.past]).astype(each.dtype)
         for each in model.states
     }
@@ -119,13 +132,13 @@ def reference_logits(
         session = onnxruntime.InferenceSession(str(model.path), options, providers=["CPUExecutionProvider"])
         tokens, before, states = prompt, 0, first_states(model, 0, given)
         names = [model.logits, *(each.present for each in model.states)]
-        for _ in range(count):
+        for number in range(count):
             total = before + tokens.shape[1]
             results = session.run(names, {**given, **step_inputs(model, tokens, before, total), **states})
             logits = last_row(np.asarray(results[0]))
             yield logits
             after = zip(model.states, map(np.asarray, results[1:]), strict=True)
-            states = next_states(model, states, {each.past: values for each, values in after})
+            states = next_states(model, states, {each.past: found for each, found in after}, number == 0)
             tokens, before = next_tokens(model, tokens, int(logits.argmax()), total)
     except FormatError:
         raise

@@ -12,7 +12,8 @@ from npuviz.base.text_table import table_lines
 from npuviz.base.units import format_bytes, format_count, format_share
 from npuviz.workbench.headless.exit_codes import EXIT_DONE, EXIT_FAILED
 from npuviz.workbench.headless.host_operators import host_lines, host_operators
-from npuviz.workbench.language.decoding import Answer, Decoder, OnSession, gap_of
+from npuviz.workbench.language.comparison import Comparison
+from npuviz.workbench.language.decoding import Answer, Decoder, OnSession, read_prompt
 from npuviz.workbench.language.files import reference_logits
 from npuviz.workbench.language.phases import phase_values
 from npuviz.workbench.opening import OpenOptions
@@ -32,35 +33,34 @@ def decode(
     is_checked  also compare every tensor of the first and the last step
     Raises NpuvizError. Exit code 1 in the summary: another token than ONNX Runtime's, or a check that failed.
     """
-    answer = Decoder(path, options, progress, on_session).run(prompt, count)
-    reference = list(reference_logits(answer.model, answer.prompt, count, dict(options.inputs)))
-    expected = [int(logits.argmax()) for logits in reference]
+    decoder = Decoder(path, options, progress, on_session)
+    tokens = read_prompt(decoder.model, prompt, count)
+    comparison = Comparison(reference_logits(decoder.model, tokens, count, decoder.given))
+    answer = decoder.run(tokens, count, comparison.take)
     checks: dict[str, Any] = {}
     if is_checked:
         for name, (machine, target) in answer.machines.items():
             found = target.check(machine, progress)
             checks[name] = {"tensors": found.num_tensors, "passed": found.is_passed}
-    return _summary(path, options, answer, (expected, [gap_of(each) for each in reference]), checks)
+    return _summary(path, options, answer, comparison, checks)
 
 
 def _summary(
     path: Path,
     options: OpenOptions,
     answer: Answer,
-    reference: tuple[list[int], list[float]],
+    comparison: Comparison,
     checks: dict[str, Any],
 ) -> dict[str, Any]:
     program = answer.program
     assert program is not None
-    expected, gaps = reference
-    wrong = next(
-        (i for i, pair in enumerate(zip(answer.tokens, expected, strict=True)) if pair[0] != pair[1]), -1
-    )
+    wrong = comparison.first_difference
     reasons = []
-    if wrong >= 0:
+    if wrong is not None:
         reasons.append(
-            f"token {wrong + 1} is {answer.tokens[wrong]}, ONNX Runtime's is {expected[wrong]} "
-            f"(by {format_share(gaps[wrong], 2)} of the largest logit)"
+            f"token {wrong + 1} is {answer.tokens[wrong]}, ONNX Runtime's is {comparison.tokens[wrong]} "
+            f"(by {format_share(comparison.gaps[wrong], 2)} of the largest logit; logits are off by up to "
+            f"{format_share(comparison.errors[wrong], 2)} there)"
         )
     reasons += [f"the check of {name} failed" for name, check in checks.items() if not check["passed"]]
     prompt_tokens = answer.prompt.shape[1]
@@ -79,10 +79,11 @@ def _summary(
         "language": {
             "prompt_tokens": prompt_tokens,
             "tokens": answer.tokens,
-            "reference_tokens": expected,
-            "equal": wrong < 0,
-            "first_difference": wrong if wrong >= 0 else None,
-            "smallest_gap": min(gaps),
+            "reference_tokens": comparison.tokens,
+            "equal": wrong is None,
+            "first_difference": wrong,
+            "smallest_gap": min(comparison.gaps),
+            "largest_error": max(comparison.errors),
             "time_to_first_token_seconds": phases[0]["seconds"],
             "tokens_per_second": phases[1]["tokens_per_second"] if len(phases) > 1 else None,
             "bytes_per_token": phases[1]["bytes_per_token"] if len(phases) > 1 else None,
@@ -114,7 +115,8 @@ def decode_text(summary: dict[str, Any]) -> str:
         count = len(found["tokens"])
         lines.append(
             f"  check     all {count} equal to ONNX Runtime's (closest choice: "
-            f"{format_share(found['smallest_gap'])} of the largest logit)"
+            f"{format_share(found['smallest_gap'], 2)} of the largest logit; logits off by up to "
+            f"{format_share(found['largest_error'], 2)})"
         )
     for name, check in found["checks"].items():
         word = "passed" if check["passed"] else "FAILED"

@@ -14,7 +14,8 @@ import onnx
 
 from npuviz.base.errors import UsageError
 from npuviz.onnx.draft import Draft, read_draft
-from npuviz.onnx.language_names import GenaiConfig, Role, paired_states, read_genai_config, role_of
+from npuviz.onnx.language.names import GenaiConfig, Role, paired_states, read_genai_config, role_of
+from npuviz.onnx.parameters import all_nodes
 
 _GROUPED = "GroupQueryAttention"
 _CROSS = ("encoder", "cross")
@@ -55,7 +56,7 @@ class LanguageModel:
     """Inputs, outputs and limits of a language model.
 
     roles     name of an input -> what it tells a step; the others are in `states` or `given`
-    ranks, types  name of an input -> number of its dimensions, dtype
+    dims, types  name of an input -> its sizes, or the names of those that are open; its dtype
     states    in the order of the inputs
     given     inputs that the user has to give: results of an encoder and the like
     is_fixed  whether the cache may be longer than the rows in use (all its readers are GroupQueryAttention)
@@ -65,7 +66,7 @@ class LanguageModel:
 
     path: Path
     roles: Mapping[str, Role]
-    ranks: Mapping[str, int]
+    dims: Mapping[str, tuple[int | str, ...]]
     types: Mapping[str, np.dtype]
     logits: str
     states: tuple[State, ...]
@@ -99,7 +100,7 @@ def read_language_model(path: Path) -> LanguageModel:
     return LanguageModel(
         path,
         roles,
-        {name: len(_dims(value)) for name, value in inputs.items()},
+        {name: _dims(value) for name, value in inputs.items()},
         {name: _dtype(value) for name, value in inputs.items()},
         logits,
         states,
@@ -111,9 +112,9 @@ def read_language_model(path: Path) -> LanguageModel:
     )
 
 
-def _dims(value: onnx.ValueInfoProto) -> list[int]:
-    """Return the sizes of an input, 0 for open ones."""
-    return [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+def _dims(value: onnx.ValueInfoProto) -> tuple[int | str, ...]:
+    """Return the sizes of an input, and the names of those that are open."""
+    return tuple(dim.dim_value or dim.dim_param for dim in value.type.tensor_type.shape.dim)
 
 
 def _dtype(value: onnx.ValueInfoProto) -> np.dtype:
@@ -122,20 +123,19 @@ def _dtype(value: onnx.ValueInfoProto) -> np.dtype:
 
 def _one_sequence(path: Path, value: onnx.ValueInfoProto) -> None:
     dims = _dims(value)
-    if len(dims) != 2 or dims[0] > 1 or dims[1] > 0:
-        names = [dim.dim_param or str(dim.dim_value) for dim in value.type.tensor_type.shape.dim]
+    if len(dims) != 2 or (isinstance(dims[0], int) and dims[0] > 1) or isinstance(dims[1], int):
         raise UsageError(
             f"--decode {path}: expected {value.name} of one sequence of any length, [batch, tokens], "
-            f"found [{', '.join(names)}]"
+            f"found [{', '.join(map(str, dims))}]"
         )
 
 
 def _state(path: Path, value: onnx.ValueInfoProto, present: str) -> State:
     """Find the batch and the rows among the open dimensions of a state: the batch is the one that is called
     so, else the first."""
-    dims = value.type.tensor_type.shape.dim
-    opened = [axis for axis, dim in enumerate(dims) if not dim.dim_value]
-    batch = next((axis for axis in opened if "batch" in dims[axis].dim_param.lower()), None)
+    dims = _dims(value)
+    opened = [axis for axis, dim in enumerate(dims) if isinstance(dim, str)]
+    batch = next((axis for axis in opened if "batch" in str(dims[axis]).lower()), None)
     if batch is None and opened and (len(opened) > 1 or opened[0] == 0):
         batch = opened[0]
     rows = [axis for axis in opened if axis != batch]
@@ -144,17 +144,16 @@ def _state(path: Path, value: onnx.ValueInfoProto, present: str) -> State:
             f"--decode {path}: input {value.name} leaves {len(rows)} sizes open beside its batch, "
             f"expected its rows only: set the others in the model"
         )
-    shape = tuple(1 if axis == batch else dim.dim_value for axis, dim in enumerate(dims))
+    shape = tuple(1 if axis == batch else 0 if isinstance(dim, str) else dim for axis, dim in enumerate(dims))
     is_kept = any(word in value.name for word in _CROSS)
     return State(value.name, present, shape, rows[0] if rows else -1, _dtype(value), is_kept)
 
 
 def _is_fixed(graph: onnx.GraphProto, states: Iterable[State]) -> bool:
     wanted = {each.past for each in states if each.grows}
-    readers = [node for node in graph.node if wanted & set(node.input)]
-    return bool(wanted) and all(
-        node.op_type == _GROUPED and wanted & set(node.input[3:5]) for node in readers
-    )
+    readers = [node for node in all_nodes(graph) if wanted & set(node.input)]
+    is_grouped = all(node.op_type == _GROUPED and wanted & set(node.input[3:5]) for node in readers)
+    return bool(wanted) and is_grouped and wanted <= {name for node in readers for name in node.input}
 
 
 def _tables(draft: Draft, indices: str) -> list[tuple[str, int]]:
