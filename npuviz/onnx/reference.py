@@ -152,6 +152,8 @@ class _Session:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        # A session that is kept would keep the memory of its largest run, rounded up to a power of two.
+        options.enable_cpu_mem_arena = False
         # ONNX Runtime neither copies these arrays nor holds a reference to them.
         self._weights = _return_weights(graph, model, options)
         try:

@@ -252,8 +252,9 @@ class Comparison:
             and record.deviation.is_beyond
             and not record.deviation.is_lost
         }
-        exact = exact_values(self._graph, self._references.inputs, wrong.keys()) if wrong else {}
-        for tensor, values in exact.items():
+        if not wrong:
+            return
+        for tensor, values in exact_values(self._graph, self._references.inputs, wrong.keys()):
             reference, deviation = self._references.get(tensor), wrong[tensor].deviation
             if deviation is None or values.size != reference.size or reference.dtype.kind in "iub":
                 continue

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.onnx.check.blocks import blocks
 from npuviz.program.graph import Graph
 
 INTEGERS = "integers exactly"
@@ -72,30 +73,45 @@ def float_errors(found: np.ndarray, expected: np.ndarray, tolerance: Tolerance |
 
     tolerance  a plain number is the absolute error allowed of every element
     """
-    # Converting a signalling NaN warns; NaNs are handled below.
-    with np.errstate(invalid="ignore"):
-        a, b = found.astype(np.float64), expected.astype(np.float64)
-        finite = np.isfinite(b)
-        scale = float(np.abs(b[finite]).max(initial=0))
-        distance = np.abs(a - b)
-        if isinstance(tolerance, Tolerance):
-            allowed = tolerance.of_element * np.abs(b) + tolerance.of_tensor * scale
-            allowed = np.maximum(allowed, max(tolerance.least, tolerance.smallest))
+    scale = max(_largest_finite(expected[part]) for part in blocks(expected.size))
+    bad = np.zeros(expected.size, np.bool_)
+    absolute = 0.0
+    for part in blocks(expected.size):
+        # Converting a signalling NaN warns; NaNs are handled below.
+        with np.errstate(invalid="ignore"):
+            a, b = found[part].astype(np.float64), expected[part].astype(np.float64)
+            finite = np.isfinite(b)
+            distance = np.abs(a - b)
+            if isinstance(tolerance, Tolerance):
+                allowed = tolerance.of_element * np.abs(b) + tolerance.of_tensor * scale
+                allowed = np.maximum(allowed, max(tolerance.least, tolerance.smallest))
+            else:
+                allowed = tolerance
+            # An infinite reference would allow any error.
+            wrong = ~(finite & (distance <= allowed))
+        bad[part] = wrong & ~((a == b) | (np.isnan(a) & np.isnan(b)))
+        usable = finite & np.isfinite(a)
+        if (finite & ~usable).any():
+            absolute = float("inf")
         else:
-            allowed = tolerance
-        # An infinite reference would allow any error.
-        bad = ~(finite & (distance <= allowed))
-    bad &= ~((a == b) | (np.isnan(a) & np.isnan(b)))
-    usable = finite & np.isfinite(a)
-    if (finite & ~usable).any():
-        return Errors(bad, float("inf"), float("inf"), rule)
-    return Errors(bad, *_largest(distance[usable], scale), rule)
+            absolute = max(absolute, float(distance[usable].max(initial=0)))
+    return Errors(bad, absolute, _as_share(absolute, scale), rule)
+
+
+def _largest_finite(values: np.ndarray) -> float:
+    with np.errstate(invalid="ignore"):
+        b = values.astype(np.float64)
+    return float(np.abs(b[np.isfinite(b)]).max(initial=0))
 
 
 def _largest(distance: np.ndarray, scale: float) -> tuple[float, float]:
     """Return the largest error, and the largest error relative to `scale`."""
     absolute = float(distance.max(initial=0))
-    return absolute, absolute / scale if scale else (float("inf") if absolute else 0.0)
+    return absolute, _as_share(absolute, scale)
+
+
+def _as_share(absolute: float, scale: float) -> float:
+    return absolute / scale if scale else (float("inf") if absolute else 0.0)
 
 
 def coarsest_types(graph: Graph, order: Sequence[str], type_of: Callable[[int], str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Runs a model in float64, to measure the error of the reference itself."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -15,17 +15,18 @@ MAX_NODES = 4096
 
 def exact_values(
     graph: Graph, inputs: Mapping[str, np.ndarray], tensors: Collection[int]
-) -> dict[int, np.ndarray]:
-    """Compute tensors with all floats in float64, by ONNX's evaluator.
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Compute tensors with all floats in float64, by ONNX's evaluator; yield each with its id when it is
+    known, in the order of the nodes.
 
     A node that the evaluator cannot run, or that is too large for it, runs in ONNX Runtime in the node's own
-    types. Returns {} for a model of more than MAX_NODES nodes, or one that cannot be run node by node.
+    types. Yields nothing for a model of more than MAX_NODES nodes, and nothing from a node on that cannot be
+    run alone.
     """
     if len(graph.nodes) > MAX_NODES:
-        return {}
+        return
     held: dict[int, np.ndarray] = {index: inputs[graph.tensors[index].name] for index in graph.inputs}
     last = {index: node.id for node in graph.nodes for index in node.inputs}
-    found: dict[int, np.ndarray] = {}
     for node in graph.nodes:
         arrays = {
             index: held[index] if index in held else np.asarray(graph.constants[index])
@@ -40,13 +41,12 @@ def exact_values(
                     graph, node, {index: _declared(graph, index, arrays[index]) for index in arrays}
                 )
             except FormatError:
-                return {}
-        found.update({index: values for index, values in made.items() if index in tensors})
-        held.update(made)
+                return
+        yield from ((index, values) for index, values in made.items() if index in tensors)
+        held.update({index: values for index, values in made.items() if index in last})
         for index in node.inputs:
             if last.get(index) == node.id:
                 held.pop(index, None)
-    return found
 
 
 def _declared(graph: Graph, tensor: int, values: np.ndarray) -> np.ndarray:

@@ -113,7 +113,7 @@ def _is_coarse(graph: Graph, references: References, tensor: int, deviation: Dev
     if not deviation.is_beyond or deviation.is_lost:
         return False
     found = references.get(tensor).reshape(-1)
-    exact = exact_values(graph, references.inputs, [tensor]).get(tensor)
+    exact = dict(exact_values(graph, references.inputs, [tensor])).get(tensor)
     if exact is None or exact.size != found.size:
         return False
     own = float_deviation(found, exact.reshape(-1), 0.0)

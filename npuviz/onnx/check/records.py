@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from npuviz.onnx.check.blocks import blocks
 from npuviz.onnx.check.errors import Errors
 from npuviz.onnx.check.growth import SENTINEL, magnitude
 from npuviz.sim.check_result import Spread
@@ -73,21 +74,35 @@ def float_deviation(
     An element whose reference is a sentinel for infinity may be off by a share of itself; infinities and NaN
     must be equal.
     """
-    # Converting a signalling NaN warns; NaNs are handled below.
-    with np.errstate(invalid="ignore"):
-        a, b = found.astype(np.float64), reference.astype(np.float64)
-        finite = np.isfinite(b)
-        lost = finite & ~np.isfinite(a)
-        scale = magnitude(b)
-        distance = np.abs(a - b)
-        allowed = np.maximum(share * np.where(np.abs(b) > SENTINEL, np.abs(b), scale), least)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        beyond = ~same & ~(finite & (distance <= allowed))
-        nan = bool((np.isnan(a) & ~np.isnan(b)).any())
-        plain = finite & np.isfinite(a) & (np.abs(b) <= SENTINEL)
-    absolute = float("inf") if lost.any() else float(distance[plain].max(initial=0))
+    scale = max(magnitude(_as_float64(reference[part])) for part in blocks(reference.size))
+    absolute, is_beyond, is_lost, has_nan = 0.0, False, False, False
+    for part in blocks(reference.size):
+        a, b = _as_float64(found[part]), _as_float64(reference[part])
+        with np.errstate(invalid="ignore"):
+            finite = np.isfinite(b)
+            lost = finite & ~np.isfinite(a)
+            distance = np.abs(a - b)
+            allowed = np.maximum(
+                share * np.where(np.abs(b) > SENTINEL, np.abs(b), scale),
+                least[part] if isinstance(least, np.ndarray) else least,
+            )
+            same = (a == b) | (np.isnan(a) & np.isnan(b))
+            beyond = ~same & ~(finite & (distance <= allowed))
+            plain = finite & np.isfinite(a) & (np.abs(b) <= SENTINEL)
+        absolute = max(absolute, float(distance[plain].max(initial=0)))
+        is_beyond |= bool(beyond.any())
+        is_lost |= bool(lost.any())
+        has_nan |= bool((np.isnan(a) & ~np.isnan(b)).any())
+    if is_lost:
+        absolute = float("inf")
     relative = absolute / scale if scale else (float("inf") if absolute else 0.0)
-    return Deviation(absolute, relative, bool(beyond.any()), bool(lost.any() or nan), nan, scale)
+    return Deviation(absolute, relative, is_beyond, is_lost or has_nan, has_nan, scale)
+
+
+def _as_float64(values: np.ndarray) -> np.ndarray:
+    # Converting a signalling NaN warns; NaNs are handled by those who call.
+    with np.errstate(invalid="ignore"):
+        return values.astype(np.float64)
 
 
 def integer_deviation(found: np.ndarray, reference: np.ndarray, steps: float) -> Deviation:

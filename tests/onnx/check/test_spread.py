@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from npuviz.onnx.check.errors import Errors, Tolerance, float_errors
+from npuviz.onnx.check.records import Deviation, float_deviation
 from npuviz.onnx.check.spread import spread_of
 from npuviz.sim.check_result import NUM_BINS, SMALLEST_EXPONENT, Spread, bin_name
 
@@ -72,3 +74,31 @@ def test_every_element_is_in_one_bin_and_the_ratio_is_that_of_the_sums(
     signal = (b[plain].astype(np.float64) ** 2).sum()
     if (np.abs(b) < 1e30).all() and noise > 1e-60 and signal > 1e-60:
         assert found.sqnr == pytest.approx(10 * math.log10(signal / noise), abs=1e-6)
+
+
+@pytest.mark.parametrize("odd", [None, math.nan, math.inf, 2e30])
+def test_large_tensors_are_measured_by_blocks(odd: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes out of three blocks is what comes out of one, whichever block holds the worst."""
+    draw = np.random.default_rng(3)
+    reference = draw.standard_normal(700).astype(np.float32)
+    found = reference + (draw.standard_normal(700) * 1e-3).astype(np.float32)
+    found[[400, 650]] += 0.5, -0.75
+    if odd is not None:
+        found[500], reference[600] = odd, odd
+
+    def measured() -> tuple[Spread, Deviation, Errors]:
+        spread = spread_of(found, reference)
+        assert spread is not None
+        rule = Tolerance(1e-3, 1e-3)
+        return spread, float_deviation(found, reference, 1e-3), float_errors(found, reference, rule, "")
+
+    whole = measured()
+    monkeypatch.setattr("npuviz.onnx.check.blocks.BLOCK", 300)
+    parts = measured()
+    for name in ("counts", "worst", "largest", "found", "expected"):
+        assert repr(getattr(parts[0], name)) == repr(getattr(whole[0], name))
+    for name in ("sqnr", "cosine", "bias"):
+        assert getattr(parts[0], name) == pytest.approx(getattr(whole[0], name), rel=1e-9)
+    assert parts[1] == whole[1]
+    assert np.array_equal(parts[2].bad, whole[2].bad)
+    assert (parts[2].absolute, parts[2].relative) == (whole[2].absolute, whole[2].relative)

@@ -1,6 +1,6 @@
 """Apply and undo log entries on the chip's memories, and keep and restore whole states."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +13,22 @@ from npuviz.targets.neuroncore.values.planner import NOTHING, Planner
 from npuviz.targets.neuroncore.values.spans import spans_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class _KeptVariable:
-    """Bytes and flags of a variable, shared by kept states between which it did not change."""
+    """Bytes and flags of a variable, shared by kept states between which it did not change.
 
-    flat: np.ndarray
-    written: np.ndarray | None
+    As long as the variable itself does not change, it holds them: `flat` is None, and nothing is copied. Most
+    variables are written in one go, so that copies are few.
+    """
+
     objects: np.ndarray | None
+    flat: np.ndarray | None = None
+    written: np.ndarray | None = None
+
+    def copy_from(self, array: HbmArray) -> None:
+        """Copy the variable, which is about to change for the first time since it was kept."""
+        self.flat = array.flat.copy()
+        self.written = None if array.written is None else array.written.copy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +39,10 @@ class KeptChip:
     variables: tuple[_KeptVariable | None, ...]
 
     def arrays(self) -> Iterator[np.ndarray]:
-        """Yield all arrays."""
+        """Yield the arrays that take memory of their own."""
         yield from self.state
         for kept in self.variables:
-            if kept is not None:
+            if kept is not None and kept.flat is not None:
                 yield kept.flat
 
 
@@ -65,6 +74,7 @@ class ChipContents:
             if not mask.is_written():
                 self._report("unwritten", f"instruction {index} reads memory that nobody wrote")
                 break
+        self._settle(plan.arrays)
         plan.run()
         self._note(plan)
         return undo
@@ -83,6 +93,7 @@ class ChipContents:
             arrays=tuple(span.memory for span in spans if isinstance(span.memory, HbmArray)),
         )
         undo = self._undo_of(plan) if undoable else None
+        self._settle(plan.arrays)
         for span, view in zip(spans, plan.writes, strict=True):
             view[:] = np.frombuffer(edit.data, np.uint8)[span.start : span.start + span.size]
         self._note(plan)
@@ -93,6 +104,13 @@ class ChipContents:
         for mask in plan.marks:
             mask.mark()
         self._dirty.update(plan.arrays)
+
+    def _settle(self, arrays: Iterable[HbmArray]) -> None:
+        """Copy what kept states still share with variables that are about to change."""
+        for array in arrays:
+            kept = self._last.get(array)
+            if kept is not None and kept.flat is None:
+                kept.copy_from(array)
 
     def _undo_of(self, plan: Plan) -> Undo:
         """Save the contents that a plan is about to change."""
@@ -105,6 +123,8 @@ class ChipContents:
         table_set = int(chip.table_sets[loads]) if loads >= 0 else -1
 
         def back() -> None:
+            self._settle(plan.arrays)
+            self._dirty.update(plan.arrays)
             for view, saved in reversed(views):
                 view[...] = saved
             for mask, saved in reversed(flags):
@@ -123,10 +143,7 @@ class ChipContents:
     def keep(self) -> KeptChip:
         """Keep the present state; variables unchanged since the last kept state are shared with that."""
         for array in self._dirty:
-            flags = array.written
-            self._last[array] = _KeptVariable(
-                array.flat.copy(), None if flags is None else flags.copy(), array.objects
-            )
+            self._last[array] = _KeptVariable(array.objects)
         self._dirty.clear()
         variables = tuple(self._last.get(array) for array in self.chip.variables)
         return KeptChip(tuple(array.copy() for array in self._state_arrays()), variables)
@@ -137,11 +154,14 @@ class ChipContents:
             wanted = kept.variables[number] if kept is not None else None
             if array not in self._dirty and self._last.get(array) is wanted:
                 continue
+            self._settle((array,))
             if wanted is None:
                 array.reset()
                 self._last.pop(array, None)
                 continue
-            array.flat[:] = wanted.flat
+            # A variable that changed since then was copied before.
+            if wanted.flat is not None:
+                array.flat[:] = wanted.flat
             if array.written is not None and wanted.written is not None:
                 array.written[:] = wanted.written
             array.objects = wanted.objects

@@ -102,8 +102,9 @@ class ValueEngine(Replay[ChipContents]):
             count = array.size // item
             if array.written is None:
                 return np.ones(count, np.bool_)
-            first = np.arange(count) * item // GRANULE
-            return array.written[first]
+            if GRANULE % item == 0:
+                return np.repeat(array.written, GRANULE // item)[:count]
+            return array.written[np.arange(count) * item // GRANULE]
 
     def operand(self, index: int, position: int) -> np.ndarray:
         """Return a copy of the elements of an instruction's operand: (partitions, *dims).

@@ -127,6 +127,38 @@ def test_back_without_undo_and_from_kept_states(expected, monkeypatch: pytest.Mo
         assert everything(engine) == expected[(length, 2)]
 
 
+@pytest.mark.parametrize("ways", [(-6, 6, 12, 0), (12, 0, -6, 6)])
+def test_undoing_past_a_kept_state_leaves_it_as_it_was(
+    expected, ways: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entries before a kept state are undone, or later ones applied; then that state is restored."""
+    monkeypatch.setattr(ValueEngine, "limits", ReplayLimits(keep_seconds=1e9, undone_entries=8))
+    engine = MAKER.engine()
+    # HBM changes at 10, 20, 30 and 40.
+    for kept_at in (12, 21, 33):
+        engine.advance_to(LOG[: kept_at - 1])
+        engine._keep_after = -1.0
+        engine.advance_to(LOG[:kept_at])
+        engine._keep_after = 1e9
+        for length in (kept_at + way for way in ways):
+            engine.advance_to(LOG[:length])
+            assert everything(engine) == expected[(length, 0)], (kept_at, length)
+
+
+def test_keeping_a_state_copies_what_changes_afterwards_only() -> None:
+    engine = MAKER.engine()
+    engine.advance_to(LOG)
+    contents = engine.contents
+    own = {id(array) for array in contents._state_arrays()}
+    kept = contents.keep()
+    copies = [array for array in kept.arrays() if array.nbytes and id(array) not in own]
+    assert len(copies) == len(own)
+    (written,) = contents._last
+    before = written.flat.tobytes()
+    contents._settle((written,))
+    assert [array.tobytes() for array in kept.arrays() if id(array) not in own][len(own) :] == [before]
+
+
 def test_another_order_is_another_history() -> None:
     """The same instructions completing in another order: what both share stays."""
     swapped = LOG.copy()
