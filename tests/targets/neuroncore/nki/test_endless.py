@@ -82,6 +82,33 @@ def test_a_loop_that_ends_goes_on_to_its_end(tmp_path, text, turns) -> None:
     assert np.all(ran(tmp_path, text, {"x": np.zeros((128, 8), np.float32)}) == turns)
 
 
+_UP = _DOWN.replace("subtract", "add")
+
+
+@pytest.mark.parametrize(
+    "loop", [f"while register:\n        {_UP}; {_LOAD}", "nl.while_loop(count, lambda r: (UP, count)[1])"]
+)
+def test_a_counter_that_goes_the_wrong_way_is_told_after_a_number_of_turns(tmp_path, loop) -> None:
+    text = _text("LOOP").replace("        body()\n        pass\n", "")
+    text = text.replace("LOOP", loop.replace("UP", _UP))
+    x = {"x": np.zeros((128, 8), np.float32)}
+    line = next(n for n, each in enumerate(text.splitlines(), 1) if "while" in each)
+    with pytest.raises(
+        KernelError, match=rf"^kernel.py:{line}: .* condition is \d+, further from 0 .* each of 20 turns"
+    ):
+        loaded(tmp_path, text, x, kernel_away_turns="20")
+
+
+@pytest.mark.parametrize("allowed", ["0", "40"])
+def test_a_counter_that_rises_and_ends_goes_on_as_long_as_is_allowed(tmp_path, allowed) -> None:
+    up_and_out = f"{_UP}; {_LOAD}\n        if int(register) == 30: nisa.register_move(register, 0)"
+    text = _text("while register:", up_and_out)
+    x = {"x": np.zeros((128, 8), np.float32)}
+    assert loaded(tmp_path, text, x, kernel_away_turns=allowed)[1].listing
+    with pytest.raises(KernelError, match="does not seem to end"):
+        loaded(tmp_path, text, x, kernel_away_turns="20")
+
+
 def test_a_loop_of_more_turns_than_a_program_holds_is_told(tmp_path) -> None:
     text = _text("for i in nl.dynamic_range(1 << 30):")
     with pytest.raises(KernelError, match=r"^kernel.py:\d+: a loop of 1073741824 turns with 1 calls of nki"):

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from npuviz.base.progress import NoProgress
 from npuviz.debug.console.debugger import TextDebugger
+from npuviz.debug.loop_turns import go_to_turn, loops_around, program_loops
 from npuviz.debug.session import Session
 from npuviz.program.source import HasCalls
 from npuviz.program.variables import HasVariables
@@ -252,5 +254,81 @@ def test_what_other_tiles_do_at_the_same_place_is_not_told(tmp_path: Path) -> No
         assert any(a.name != b.name and a.overlaps(b) for a in places for b in places)
         session.breakpoints.add("write second")
         assert [session.run().kind for _ in range(9)] == [StopKind.BREAKPOINT] * 8 + [StopKind.FINISHED]
+    finally:
+        opened.close()
+
+
+ON_THE_CHIP = (
+    SECOND
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    count = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    reg = nisa.register_alloc(1)
+    def add(k):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+    def halve(left):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=0.5)
+        nisa.tensor_scalar(dst=count, data=count, op0=nl.subtract, operand0=1)
+        return count
+    for again in range(2):
+        nisa.memset(dst=count, value=5)
+        nisa.register_move(reg, 1)
+        while reg:
+            nisa.tensor_scalar(dst=tile, data=tile, op0=nl.subtract, operand0=3.0)
+            nisa.tensor_scalar(dst=count, data=count, op0=nl.subtract, operand0=1)
+            nisa.register_load(reg, count)
+    nisa.memset(dst=count, value=4)
+    nl.fori_loop(2, 5, add)
+    nl.while_loop(count, halve)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+)
+
+
+def test_loops_on_registers_have_turns(tmp_path: Path) -> None:
+    path = tmp_path / "registers.py"
+    path.write_text(ON_THE_CHIP)
+    lines = ON_THE_CHIP.splitlines()
+    heads = {
+        name: next(n for n, line in enumerate(lines, 1) if text in line)
+        for name, text in (
+            ("reg", "while reg"),
+            ("k", "nl.fori"),
+            ("left", "nl.while"),
+            ("again", "for again"),
+        )
+    }
+    subtract = next(n for n, line in enumerate(lines, 1) if "operand0=3.0" in line)
+    opened = open_file(path, OpenOptions(inputs={"x": random(128, 8)}))
+    try:
+        session = opened.session
+        assert session is not None
+        listing = session.program.listing
+        counts = {loop.variable: (loop.place.line, loop.count) for loop in program_loops(listing)}
+        assert counts == {
+            "again": (heads["again"], 2),
+            "reg": (heads["reg"], 5),
+            "k": (heads["k"], 3),
+            "left": (heads["left"], 4),
+        }
+        session.breakpoints.add(f"{subtract} if reg == 3 and again == 1")
+        session.run()
+        (*_, turn) = loops_around(listing, session.stop.instruction)
+        # The register holds 1, then what the counter is: 4, 3 ...
+        assert (turn.variable, turn.value, turn.turn, turn.count) == ("reg", 3, 3, 5)
+        session.go_to(0)
+        go_to_turn(session, "left", 2, NoProgress())
+        turns = [
+            each.turn
+            for state in session.machine.unit_states()
+            for each in loops_around(listing, state.instruction)
+            if each.variable == "left"
+        ]
+        assert 2 in turns
     finally:
         opened.close()

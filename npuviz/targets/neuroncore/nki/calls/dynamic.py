@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki.record.endless import endless_condition, has_exit
+from npuviz.targets.neuroncore.nki.record.endless import endless_condition, has_exit, unlikely_end
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import whole
 from npuviz.targets.neuroncore.nki.record.loops import turns
@@ -84,9 +84,12 @@ def _check_loop(register: VirtualRegister) -> None:
         or not isinstance(loop.test, ast.Name | ast.Attribute)
     ):
         return
-    key = (frame, loop.lineno)
-    if current().conditions.is_same(key, register.value, register.source) and not has_exit(loop):
+    key, conditions = (frame, loop.lineno), current().conditions
+    current().begin_turn(frame, loop.lineno, register.value)
+    if conditions.is_same(key, register.value, register.source) and not has_exit(loop):
         raise endless_condition(register.value)
+    if conditions.moves_away(key, register.value):
+        raise unlikely_end(register.value)
 
 
 def _source_of(value: object) -> object:
@@ -151,11 +154,13 @@ def while_loop(init: object, body_fun: Callable[[VirtualRegister], object]) -> N
     # Ref: aws-neuron-sdk 81ce03ae, nki/api/nki/language/__init__.py, while_loop
     """
     current().note(_UNROLLED)
-    condition, loop = init, object()
+    condition, loop, turn = init, object(), (0, -1)
     while value := _known(condition):
-        source = _source_of(condition)
+        source, turn = _source_of(condition), (value, turn[1] + 1)  # `turn` is read by call stacks
         if current().conditions.is_same(loop, value, source):
             raise endless_condition(value)
+        if current().conditions.moves_away(loop, value):
+            raise unlikely_end(value)
         condition = body_fun(TurnRegister(value, source))
         if condition is None:
             raise KernelError("nl.while_loop: body_fun returned nothing, it returns the next condition")

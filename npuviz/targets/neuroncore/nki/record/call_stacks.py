@@ -4,6 +4,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import FrameType
 from typing import Any
 
 from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, text_of, users_frame
@@ -11,19 +12,32 @@ from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, text
 Heads = tuple[tuple[int, str, str], ...]
 """Line, variable and called function ("" if it is another expression) of each loop around a line, outermost
 first."""
-Stack = tuple[tuple[str, str, int, tuple[int | None, ...]], ...]
+Value = int | tuple[int, int] | None
+"""What a loop's variable is now; of a loop on a value of the chip that value, and the number of the turn;
+None for what is no integer."""
+Passed = tuple[tuple[str, Value], ...]
+"""Variable and value of the loop that a function of NKI makes of a line (`nl.fori_loop`); () elsewhere."""
+Stack = tuple[tuple[str, str, int, tuple[Value, ...], Passed], ...]
 """File, function and line of each function under way, innermost first, with what the variables of the loops
-around that line are now, None for what is no integer."""
+around that line are now."""
+ON_THE_CHIP = "while"
+"""What a loop on a register loops over."""
+_LOOPS = {"fori_loop": "index", "while_loop": "turn"}
+"""Functions of NKI that call a body in each turn -> their variable with its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopTurn:
-    """A loop under way: line of its head, its variable and what that is now, and what it loops over."""
+    """A loop under way: line of its head, its variable and what that is now, and what it loops over.
+
+    serial  number of the turn where the same value may come again, else -1
+    """
 
     line: int
     variable: str
     value: int
     over: str = ""
+    serial: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +58,50 @@ class Moment:
     calls: tuple[Call, ...]
 
 
-def stack_now() -> Stack:
+Turns = dict[tuple[FrameType, int], tuple[int, int]]
+"""Frame and line of the head of each loop on a value of the chip -> that value, and its turn's number."""
+
+
+def stack_now(chip_turns: Turns) -> Stack:
     """Where the user's text is, by hashable values that are cheap to make."""
     frame = users_frame()
-    found: list[tuple[str, str, int, tuple[int | None, ...]]] = []
+    found: list[tuple[str, str, int, tuple[Value, ...], Passed]] = []
+    passed: Passed = ()
     while frame is not None:
         code = frame.f_code
         file = code.co_filename
         if file.startswith(OWN_FOLDER):
-            if code.co_name != "__call__":  # of a kernel that a kernel calls, whose loops are under way too
+            if code.co_name in _LOOPS:
+                passed = _turn_of_body(frame, found[-1][1] if found else "")
+            # A kernel called by a kernel, whose loops are under way too; what is around a loop's function.
+            elif code.co_name != "__call__" and not passed:
                 break
             frame = frame.f_back
             continue
         line = frame.f_lineno
         heads = _loops_of(file).get(line)
-        values: tuple[int | None, ...] = ()
+        values: tuple[Value, ...] = ()
         if heads:
             variables = frame.f_locals
-            values = tuple([_index(variables.get(variable)) for _, variable, _ in heads])
-        found.append((file, code.co_name, line, values))
+            values = tuple(
+                [
+                    chip_turns.get((frame, head)) if over == ON_THE_CHIP else _index(variables.get(variable))
+                    for head, variable, over in heads
+                ]
+            )
+        found.append((file, code.co_name, line, values, passed))
+        passed = ()
         frame = frame.f_back
     return tuple(found)
+
+
+def _turn_of_body(frame: FrameType, body: str) -> Passed:
+    """The variable of the loop that a function of NKI makes, and its value."""
+    value = frame.f_locals.get(_LOOPS[frame.f_code.co_name])
+    function = frame.f_locals.get("body_fun")
+    names = getattr(getattr(function, "__code__", None), "co_varnames", ())
+    known = value if isinstance(value, tuple) else _index(value)
+    return ((names[0] if names else body, known),)
 
 
 def _index(value: Any) -> int | None:
@@ -74,7 +111,11 @@ def _index(value: Any) -> int | None:
 def moment_of(program: tuple[int, ...], stack: Stack) -> Moment:
     """The moment of an instance of the grid whose text is at a place."""
     return Moment(
-        program, tuple(Call(file, line, name, _turns(file, line, at)) for file, name, line, at in stack)
+        program,
+        tuple(
+            Call(file, line, name, (*_turns(file, line, at), *_passed_turns(line, passed)))
+            for file, name, line, at, passed in stack
+        ),
     )
 
 
@@ -83,13 +124,23 @@ def forget_loops() -> None:
     _loops_of.cache_clear()
 
 
-def _turns(file: str, line: int, values: Sequence[int | None]) -> tuple[LoopTurn, ...]:
+def _turns(file: str, line: int, values: Sequence[Value]) -> tuple[LoopTurn, ...]:
     heads = _loops_of(file).get(line, ())
     return tuple(
-        LoopTurn(head, variable, value, over)
+        _turn(head, variable, value, over)
         for (head, variable, over), value in zip(heads, values, strict=True)
         if value is not None
     )
+
+
+def _passed_turns(line: int, passed: Passed) -> tuple[LoopTurn, ...]:
+    return tuple(_turn(line, variable, value, ON_THE_CHIP) for variable, value in passed if value is not None)
+
+
+def _turn(line: int, variable: str, value: int | tuple[int, int], over: str) -> LoopTurn:
+    if isinstance(value, tuple):
+        return LoopTurn(line, variable, value[0], over, value[1])
+    return LoopTurn(line, variable, value, over)
 
 
 @lru_cache(maxsize=256)
@@ -110,9 +161,9 @@ def _loops_of_text(text: bytes) -> dict[int, Heads]:
         node, heads = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
             heads = ()
-        is_loop = isinstance(node, ast.For)
-        inner = (*heads, (node.lineno, _variable(node.target), _called(node.iter))) if is_loop else heads
-        body = set(map(id, node.body)) if is_loop else set[int]()
+        head = _head_of(node)
+        inner = (*heads, head) if head is not None else heads
+        body = set(map(id, node.body)) if isinstance(node, ast.For | ast.While) else set[int]()
         for child in ast.iter_child_nodes(node):
             around = inner if id(child) in body else heads
             if isinstance(child, ast.stmt) and around:
@@ -121,6 +172,20 @@ def _loops_of_text(text: bytes) -> dict[int, Heads]:
                         found[line] = around
             waiting.append((child, around))
     return found
+
+
+def _head_of(node: ast.AST) -> tuple[int, str, str] | None:
+    """The head of a loop with a variable; None for anything else."""
+    if isinstance(node, ast.For):
+        return node.lineno, _variable(node.target), _called(node.iter)
+    if isinstance(node, ast.While) and (variable := _plain_name(node.test)):
+        return node.lineno, variable, ON_THE_CHIP
+    return None
+
+
+def _plain_name(test: ast.expr) -> str:
+    """The variable that a condition is, "" for any other expression."""
+    return test.id if isinstance(test, ast.Name) else test.attr if isinstance(test, ast.Attribute) else ""
 
 
 def _called(value: ast.expr) -> str:
@@ -139,17 +204,18 @@ def _variable(target: ast.expr) -> str:
 
 def turn_counts(moments: Sequence[Moment]) -> list[list[list[tuple[int, int]]]]:
     """Of each moment, of each call, of each loop: which turn this is (from 1), and how many there are."""
-    seen: dict[tuple[object, ...], dict[int, int]] = {}
-    ranks: list[list[list[tuple[dict[int, int], int]]]] = []
+    seen: dict[tuple[object, ...], dict[object, int]] = {}
+    ranks: list[list[list[tuple[dict[object, int], int]]]] = []
     for moment in moments:
         path: list[object] = [moment.program]
-        calls: list[list[tuple[dict[int, int], int]]] = []
+        calls: list[list[tuple[dict[object, int], int]]] = []
         for call in reversed(moment.calls):
-            turns: list[tuple[dict[int, int], int]] = []
+            turns: list[tuple[dict[object, int], int]] = []
             for loop in call.loops:
+                key = loop.value if loop.serial < 0 else (loop.value, loop.serial)
                 values = seen.setdefault((*path, call.file, loop.line), {})
-                turns.append((values, values.setdefault(loop.value, len(values) + 1)))
-                path.append((loop.line, loop.value))
+                turns.append((values, values.setdefault(key, len(values) + 1)))
+                path.append((loop.line, key))
             calls.append(turns)
             path.append((call.file, call.line))
         ranks.append(calls[::-1])

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
+from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.variable_names import statements_around
 
 TURNS = 64
@@ -22,6 +23,7 @@ class Conditions:
 
     def __init__(self) -> None:
         self._last: dict[object, tuple[int, object, int]] = {}
+        self._away: dict[object, tuple[int, int]] = {}
 
     def is_same(self, loop: object, value: int, source: object) -> bool:
         """Return whether a loop's condition has been this value of the same `source` for TURNS turns.
@@ -32,6 +34,24 @@ class Conditions:
         count = count + 1 if value and before == value and maker is source else 0
         self._last[loop] = (value, source, count)
         return count >= TURNS
+
+    def moves_away(self, loop: object, value: int) -> bool:
+        """Return whether a loop's condition has come further from 0 in so many turns in a row that it looks
+        like a counter that goes the wrong way; `kernel_away_turns` of the machine is how many."""
+        before, count = self._away.get(loop, (0, 0))
+        count = count + 1 if before and abs(value) > abs(before) else 0
+        self._away[loop] = (value, count)
+        return 0 < spec_in_use().kernel_away_turns <= count
+
+
+def unlikely_end(value: int) -> KernelError:
+    """The error of a loop whose condition has moved away from 0 for long."""
+    turns = spec_in_use().kernel_away_turns
+    return KernelError(
+        f"the loop does not seem to end: its condition is {value}, further from 0 than before in each of "
+        f"{turns} turns, and a loop on a register ends at 0; if it does end, allow more with "
+        "--set kernel_away_turns=N (0: any number)"
+    )
 
 
 def endless_condition(value: int) -> KernelError:

@@ -8,7 +8,14 @@ from math import prod
 from pathlib import Path
 from types import CodeType, FrameType
 
-from npuviz.targets.neuroncore.nki.record.call_stacks import Moment, Stack, forget_loops, moment_of, stack_now
+from npuviz.targets.neuroncore.nki.record.call_stacks import (
+    Moment,
+    Stack,
+    Turns,
+    forget_loops,
+    moment_of,
+    stack_now,
+)
 from npuviz.targets.neuroncore.nki.record.steps import SourceLine
 from npuviz.targets.neuroncore.nki.record.tensors import Storage, Tensor
 from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, forget_texts, users_frame
@@ -29,6 +36,7 @@ class Positions:
     def __post_init__(self) -> None:
         forget_texts()
         forget_loops()
+        self.chip_turns: Turns = {}
         self._moment_ids: dict[tuple[tuple[int, ...], Stack], int] = {}
         self._place_ids: dict[tuple[str, int, str], int] = {}
 
@@ -53,12 +61,20 @@ class Positions:
 
     def moment(self) -> int:
         """Index of the moment that the user's text is at."""
-        now = (self.program, stack_now())
+        now = (self.program, stack_now(self.chip_turns))
         found = self._moment_ids.get(now)
         if found is None:
             found = self._moment_ids[now] = len(self.moments)
             self.moments.append(moment_of(*now))
         return found
+
+    def begin_turn(self, frame: FrameType, line: int, value: int) -> None:
+        """Note that a loop on a value of the chip, whose head is at a line, begins a turn, or ends with 0."""
+        key = (frame, line)
+        if value:
+            self.chip_turns[key] = (value, self.chip_turns[key][1] + 1 if key in self.chip_turns else 0)
+        else:
+            self.chip_turns.pop(key, None)
 
     def where(self, place: int) -> str:
         """A place in words."""
