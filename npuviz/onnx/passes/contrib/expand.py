@@ -49,7 +49,9 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
 }
 _LATE = (*SELECTION, *SUB_PIXELS)
 """Operators that are rewritten only after constants are folded."""
-_STANDARD = frozenset(("RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *_LATE))
+_STANDARD = frozenset(
+    ("Attention", "RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *_LATE)
+)
 CACHE_ROWS = ("npuviz.cache", "rows")
 """Key and value of a model's metadata: GroupQueryAttention returns the new rows of the cache only. The caller
 then writes these rows to its cache, instead of a copy of the whole cache."""
@@ -63,8 +65,15 @@ Whole = Callable[[NodeProto], bool]
 
 def only_recurrent(node: NodeProto) -> bool:
     """Return True for nodes that stay as they are by default: recurrent operators, those on 8-bit tensors,
-    Einsum, those that add to picked rows, transposed convolutions and pads; all others are rewritten."""
-    return any(node.op_type in writers for writers in (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS))
+    Einsum, those that add to picked rows, transposed convolutions, pads, and the standard's Attention, which
+    has a body; all others are rewritten."""
+    late = (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS)
+    return any(node.op_type in writers for writers in late) or is_standard_attention(node)
+
+
+def is_standard_attention(node: NodeProto) -> bool:
+    """Return whether a node is the standard's Attention; only its masks of truth values are rewritten."""
+    return node.op_type == "Attention" and standard(node)
 
 
 def only_recurrent_or_standard(node: NodeProto) -> bool:
@@ -87,8 +96,8 @@ def only_late(whole: Whole) -> Whole:
 
 def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
     """Return a predicate that keeps nodes of the given types with one result (MultiHeadAttention only without
-    bias, padding mask and cache, Attention only that of the standard), and all operators on 8-bit tensors of
-    the standard. Recurrent operators are left to `whole_recurrence`.
+    bias, padding mask and cache, Attention only that of the standard without a mask of truth values), and all
+    operators on 8-bit tensors of the standard. Recurrent operators are left to `whole_recurrence`.
 
     adds_rows  whether operators that add to rows which a run picks are rewritten
     """
@@ -104,7 +113,7 @@ def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
             return len(node.input) > 2 and bool(node.input[2])
         given = {number for number, name in enumerate(node.input) if name}
         if node.op_type in FUSED_ATTENTION:
-            return standard(node)
+            return standard(node) and 3 not in given
         is_bare = node.op_type != "MultiHeadAttention" or given <= {0, 1, 2, 5}
         return node.op_type in names and is_bare and len([name for name in node.output if name]) == 1
 

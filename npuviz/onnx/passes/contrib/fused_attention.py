@@ -1,5 +1,5 @@
-"""Rewrites Attention of com.microsoft, which ONNX Runtime's optimiser makes of a transformer's block: the
-projection to queries, keys and values, and the attention."""
+"""Rewrites Attention of com.microsoft, which ONNX Runtime's optimiser makes of a transformer's block (the
+projection to queries, keys and values, and the attention), and masks of the standard's Attention."""
 
 from collections.abc import Callable, Mapping
 from math import sqrt
@@ -16,6 +16,48 @@ _FAR = -10000.0
 
 
 def write_attention(writer: Writer, node: NodeProto) -> None:
+    """Rewrite Attention of com.microsoft, and the standard's with a mask of truth values."""
+    if standard(node):
+        _write_added_mask(writer, node)
+    else:
+        _write_projection(writer, node)
+
+
+def _write_added_mask(writer: Writer, node: NodeProto) -> None:
+    """Keep the standard's Attention, with numbers that are added to the scores instead of truth values.
+
+    Rows whose keys are all masked are 0 in the standard: the result is multiplied with 0 there, else with 1.
+    """
+    mask = writer.given(3)
+    is_causal = bool(int(writer.attribute("is_causal", 0)))
+    if not mask or writer.dtype(mask) != np.bool_ or is_causal or writer.wanted(3):
+        raise CannotWrite
+    dtype = writer.dtype(writer.given(0))
+    shape, queries = writer.shape(mask), writer.shape(writer.given(0))
+    rows = (*shape[:-1], 1)
+    if len(queries) == 3 and len(shape) > 2:
+        if len(shape) != 4 or shape[1] != 1:
+            raise CannotWrite
+        rows = (shape[0], shape[2], 1)
+    added, counts = (writer.shared((kind, mask, rows, dtype)) for kind in ("added mask", "counted rows"))
+    if not added:
+        zero, low = (
+            writer.constant(name, np.full(1, n, dtype)) for name, n in (("zero", 0), ("far", MASKED))
+        )
+        added = writer.share(("added mask", mask, rows, dtype), writer.add("Where", [mask, zero, low]))
+        last = writer.constant("last", np.array([-1], np.int64))
+        counts = writer.add("ReduceMax", [writer.cast(mask, dtype), last], keepdims=1)
+        counts = counts if len(rows) == len(shape) else writer.reshape(counts, rows)
+        writer.share(("counted rows", mask, rows, dtype), counts)
+    kept = NodeProto()
+    kept.CopyFrom(node)
+    kept.input[3] = added
+    kept.output[0] = f"{writer.name}/of_all_rows"
+    writer.nodes.append(kept)
+    writer.add("Mul", [kept.output[0], counts], writer.wanted(0))
+
+
+def _write_projection(writer: Writer, node: NodeProto) -> None:
     """Rewrite Attention of com.microsoft with values as wide as keys, a mask of keys or lengths, a causal
     mask, a bias of scores, and a cache that grows."""
     sizes = _sizes(writer, node)

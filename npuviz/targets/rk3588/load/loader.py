@@ -12,6 +12,7 @@ from npuviz.formats.layer_times import beside, read_layer_times
 from npuviz.formats.rk3588.rknn.reader import is_rknn
 from npuviz.onnx.inputs import Given, draw_inputs
 from npuviz.onnx.model_form import ModelForm
+from npuviz.onnx.passes.contrib.expand import is_standard_attention
 from npuviz.onnx.reader import read_model
 from npuviz.program.graph import Graph
 from npuviz.program.program import Note, Program
@@ -57,7 +58,7 @@ whatever is larger from DDR, too."""
 
 def _form(most_weights: int) -> ModelForm:
     return ModelForm(
-        whole=lambda node: node.op_type in _WHOLE,
+        whole=lambda node: node.op_type in _WHOLE or is_standard_attention(node),
         float_products=True,
         float_recurrence=most_weights,
         most_padding=_MOST_PADDING,

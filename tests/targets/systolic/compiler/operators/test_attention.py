@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 from onnx import helper
 
+from npuviz.onnx.inputs import draw_inputs
+from npuviz.onnx.reader import read_model
+from npuviz.onnx.runtime import onnxruntime
 from npuviz.sim.stop import NO_STOPS
 from npuviz.targets.systolic.check import check
+from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.kernels.records import CHIP, STATUS_FINISHED
+from npuviz.targets.systolic.load.form import form_for
 from npuviz.targets.systolic.machine.engine import Engine
-from tests.targets.systolic.true_cases import Compiled, chip, compile_model, save_model, weights
+from tests.targets.systolic.true_cases import Compiled, chip, compile_model, constant, save_model, weights
 
 CASES: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]], tuple[int, ...]]] = {
     "4-D": ({}, {"q": (2, 3, 20, 16), "k": (2, 3, 28, 16), "v": (2, 3, 28, 8)}, (2, 3, 20, 8)),
@@ -41,7 +46,7 @@ def attention_model(path: Path, case: str) -> Path:
 
 
 def assert_checks(case: Compiled) -> None:
-    assert case.compiled.placement == {node.id: "Core" for node in case.graph.nodes}
+    assert set(case.compiled.placement.values()) <= {"Core", "View"}
     result = check(case.engine(), case.graph)
     assert result.num_failed == 0
     assert result.num_tensors >= 1
@@ -92,6 +97,42 @@ def test_cache_of_earlier_keys(tmp_path: Path) -> None:
     outputs = {"y": (1, 4, 3, 8), "nk": (1, 2, 12, 8), "nv": (1, 2, 12, 8)}
     path = save_model(tmp_path / "m.onnx", [node], inputs, outputs, opset=23)
     assert_checks(compile_model(path, chip(side=8, precision=4)))
+
+
+@pytest.mark.parametrize(
+    ("query", "mask"),
+    [
+        ((1, 4, 9, 16), (9, 33)),
+        ((2, 4, 9, 16), (2, 1, 9, 33)),
+        ((2, 9, 64), (2, 1, 9, 33)),
+        ((1, 9, 64), (9, 33)),
+    ],
+)
+def test_masks_of_truth_values(tmp_path: Path, query: tuple[int, ...], mask: tuple[int, ...]) -> None:
+    """A row in which nothing counts is 0, as in the standard."""
+    keys = (query[0], 33, 32) if len(query) == 3 else (query[0], 2, 33, 16)
+    threshold = np.zeros((9, 1), np.float32)
+    threshold[3] = 1e9
+    heads: dict[str, Any] = {"q_num_heads": 4, "kv_num_heads": 2} if len(query) == 3 else {}
+    nodes = [
+        helper.make_node("Greater", ["m", "t"], ["counts"]),
+        helper.make_node("Attention", ["q", "k", "v", "counts"], ["y"], name="att", **heads),
+    ]
+    inputs = {"q": query, "k": keys, "v": keys, "m": mask}
+    path = save_model(
+        tmp_path / "m.onnx", nodes, inputs, {"y": query}, [constant("t", threshold, np.float32)], opset=23
+    )
+    spec = chip(side=8, precision=4)
+    graph = read_model(path, form=form_for(spec))
+    case = Compiled(graph, spec, compile_true(graph, spec))
+    assert_checks(case)
+    given = dict(draw_inputs(graph, {}, 0))
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    expected = np.asarray(session.run(["y"], given)[0])
+    found = case.engine().tensor(graph.outputs[0])
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert not np.moveaxis(found, -2, 0)[3].any()
+    assert found.any()
 
 
 def test_multi_head_attention(tmp_path: Path) -> None:
