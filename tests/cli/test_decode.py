@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from benchmarks.small_language_model import Shape, write_model
@@ -61,6 +62,21 @@ def test_a_cache_that_grows(tmp_path: Path, attention: str) -> None:
     found = run(tmp_path, "systolic", 2)["language"]
     assert found["equal"]
     assert (found["cache"]["is_one_program"], found["cache"]["rows"]) == (False, 11)
+
+
+@pytest.mark.parametrize(("level", "expected"), [(0, 0), (4, 8)])
+def test_products_that_onnx_runtime_rounds_are_counted(tmp_path: Path, level: int, expected: int) -> None:
+    write_model(tmp_path, Shape(1, 64, 4, 2, 16, 64, 96, 32, bits=4), prompt=10)
+    model = onnx.load(tmp_path / "model.onnx")
+    products = [node for node in model.graph.node if node.op_type == "MatMulNBits"]
+    for node in products:
+        node.attribute.append(onnx.helper.make_attribute("accuracy_level", level))
+    onnx.save(model, tmp_path / "model.onnx")
+    assert len(products) == 8
+    summary = run(tmp_path, "neuroncore", 2)
+    assert summary["language"]["products_rounded_by_reference"] == expected
+    assert ("coarser there" in decode_text(summary)) == bool(expected)
+    assert (summary["language"]["largest_error"] > 1e-3) == bool(expected)
 
 
 def test_another_token_than_onnx_runtimes_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

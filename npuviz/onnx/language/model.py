@@ -18,6 +18,8 @@ from npuviz.onnx.language.names import GenaiConfig, Role, paired_states, read_ge
 from npuviz.onnx.parameters import all_nodes
 
 _GROUPED = "GroupQueryAttention"
+_EIGHT_BITS = 4
+"""Ref: accuracy_level of MatMulNBits, documentation of ONNX Runtime's contrib operators."""
 _CROSS = ("encoder", "cross")
 
 
@@ -62,6 +64,7 @@ class LanguageModel:
     is_fixed  whether the cache may be longer than the rows in use (all its readers are GroupQueryAttention)
     limit     most rows of the cache, 0 if unknown; limited_by  source of the limit, in words
     vocabulary  rows of the token table, 0 if unknown
+    rounded   products whose activations ONNX Runtime rounds to 8 bits (accuracy_level 4 of MatMulNBits)
     """
 
     path: Path
@@ -75,6 +78,7 @@ class LanguageModel:
     limit: int
     limited_by: str
     vocabulary: int
+    rounded: int
 
 
 def read_language_model(path: Path) -> LanguageModel:
@@ -109,6 +113,7 @@ def read_language_model(path: Path) -> LanguageModel:
         limit,
         limited_by,
         _vocabulary(draft, tokens[0]),
+        _rounded(graph),
     )
 
 
@@ -167,6 +172,15 @@ def _tables(draft: Draft, indices: str) -> list[tuple[str, int]]:
 
 def _vocabulary(draft: Draft, tokens: str) -> int:
     return min((rows for _, rows in _tables(draft, tokens)), default=0)
+
+
+def _rounded(graph: onnx.GraphProto) -> int:
+    products = (node for node in all_nodes(graph) if node.op_type == "MatMulNBits")
+    return sum(
+        attribute.name == "accuracy_level" and attribute.i == _EIGHT_BITS
+        for node in products
+        for attribute in node.attribute
+    )
 
 
 def _limit(config: GenaiConfig, draft: Draft, roles: Mapping[str, Role]) -> tuple[int, str]:

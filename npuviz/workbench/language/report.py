@@ -84,6 +84,7 @@ def _summary(
             "first_difference": wrong,
             "smallest_gap": min(comparison.gaps),
             "largest_error": max(comparison.errors),
+            "products_rounded_by_reference": answer.model.rounded,
             "time_to_first_token_seconds": phases[0]["seconds"],
             "tokens_per_second": phases[1]["tokens_per_second"] if len(phases) > 1 else None,
             "bytes_per_token": phases[1]["bytes_per_token"] if len(phases) > 1 else None,
@@ -117,6 +118,11 @@ def decode_text(summary: dict[str, Any]) -> str:
             f"  check     all {count} equal to ONNX Runtime's (closest choice: "
             f"{format_share(found['smallest_gap'], 2)} of the largest logit; logits off by up to "
             f"{format_share(found['largest_error'], 2)})"
+        )
+    if found["products_rounded_by_reference"]:
+        lines.append(
+            f"            {found['products_rounded_by_reference']} products are coarser there: ONNX Runtime "
+            f"rounds what they read to 8 bits (accuracy_level 4)"
         )
     for name, check in found["checks"].items():
         word = "passed" if check["passed"] else "FAILED"
