@@ -16,7 +16,6 @@ from npuviz.onnx.errors import CannotLower
 from npuviz.program.program import Note
 from npuviz.targets.neuroncore.compiler.assembly import assemble
 from npuviz.targets.neuroncore.compiler.compiled import Compiled, places_of
-from npuviz.targets.neuroncore.compiler.patterns.descriptors import descriptors, sbuf_side
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import NUM_ENGINES, Engine
@@ -152,18 +151,7 @@ class Lowering(Placing):
         if not target.is_on_chip and not source.is_on_chip:
             self._builder.dma.copy(self._hbm(target), self._hbm(source))
             return
-        builder, pitch = self._builder, self._spec.sbuf_partition_bytes
-        to, view = self._view(target), self._view(source)
-        if to.dtype != view.dtype:
-            raise KernelError("a DMA within SBUF does not cast")
-        queue = builder.dma.queue("Copies")
-        builder.emitter.transfer(
-            queue,
-            descriptors(sbuf_side(to, pitch), sbuf_side(view, pitch)),
-            [(view.tile, view.box())],
-            [(to.tile, to.box())],
-            (to.tile, view.tile),
-        )
+        self._builder.dma.move_within(self._view(target), self._view(source))
 
     def _gather(self, step: Step) -> None:
         source = step.sources[0]

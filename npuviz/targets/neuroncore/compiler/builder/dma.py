@@ -237,6 +237,27 @@ class Dma:
             tiles,
         )
 
+    # Within SBUF ---------------------------------------------------------------------------------
+
+    def move_within(self, dst: View, src: View) -> None:
+        """Move an SBUF tile to another one of its shape, at other partitions too, with a cast."""
+        op: DescriptorOp = "copy"
+        if not _same(dst.dtype, src.dtype):
+            if not (self._spec.has_dma_compute and src.dtype in _DMA_TYPES and dst.dtype in _DMA_TYPES):
+                with self._tiles.scope():
+                    staged = self._tiles.sbuf(src.partitions, src.shape, dst.dtype)
+                    self._engines.convert(staged, src)
+                    self.move_within(dst, staged)
+                return
+            op = "cast"
+        self._emitter.transfer(
+            self._queues.queue(self._emitter.core, "Copies"),
+            descriptors(self._sbuf_side(dst), self._sbuf_side(src), op),
+            [(src.tile, src.box())],
+            [(dst.tile, dst.box())],
+            (dst.tile, src.tile),
+        )
+
     # Within HBM ----------------------------------------------------------------------------------
 
     def copy(self, dst: HbmView, src: HbmView) -> None:

@@ -202,7 +202,7 @@ def _at(tensor: Tensor, shape: tuple[int, ...], expressions: Sequence[Index]) ->
         steps[0] = 1
     made = tensor.viewed(shape, tuple(steps), offset, start)
     made.pending = tuple(pending)
-    if pending and current().version > 1:  # no mask will make it smaller
+    if pending and current().version > 1 and not current().has_offsets:  # nothing will make it smaller
         made.boxed(None)
     return made
 
