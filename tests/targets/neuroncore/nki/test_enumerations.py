@@ -92,6 +92,19 @@ def test_a_view_beyond_its_tensor_is_an_error_where_it_is_made(tmp_path, line) -
         program(tmp_path, f"unused = {line}")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("[[64, 128], [1, 65]]", "elements 0 to 64 of 64 in partitions 0 to 127 of 128"),
+        ("[[64, 64], [-1, 8]], offset=66", "elements -5 to 2 of 64 in partitions 1 to 64 of 128"),
+        ("[[64, 64], [1, 8]], offset=65 * 64", "elements 0 to 7 of 64 in partitions 65 to 128 of 128"),
+    ],
+)
+def test_a_pattern_beyond_its_tile_is_an_error_where_it_is_made(tmp_path, pattern, told) -> None:
+    with pytest.raises(NpuvizError, match=rf"kernel\.py:{LINE}: err_tensor_access_out_of_bound: .*{told}"):
+        program(tmp_path, f"unused = t.ap({pattern})")
+
+
 def test_a_transpose_may_skip_what_a_register_names(tmp_path) -> None:
     line = (
         "reg = nisa.register_alloc(0); nisa.dma_transpose(out[0:64, 0:32], a.ap([[64, 32], [1, 64]], "

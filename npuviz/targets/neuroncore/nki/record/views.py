@@ -86,7 +86,10 @@ def ap(
     dense = base.reshape(base.shape[0], -1) if base.ndim > 1 else base
     if dense.steps[-1] != 1 and dense.shape[-1] > 1:
         raise KernelError(f"{tensor!r}: .ap of a view that is not contiguous")
-    return base.viewed(sizes, (1, *steps[1:]), base.offset + column, base.start + row)
+    made = base.viewed(sizes, (1, *steps[1:]), base.offset + column, base.start + row)
+    if scalar_offset is None:
+        _check_on_chip(tensor, made)
+    return made
 
 
 def _pattern_of(tensor: Tensor, pattern: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -107,6 +110,20 @@ def _check_inside(tensor: Tensor, made: Tensor) -> None:
     if low < 0 or high >= held:
         raise KernelError(
             f"{tensor!r}: .ap reads elements {low} to {high} of {held}", "err_tensor_access_out_of_bound"
+        )
+
+
+def _check_on_chip(tensor: Tensor, made: Tensor) -> None:
+    """Raise KernelError if a pattern of fixed offsets leaves the partitions of a tile, or their bytes."""
+    rows, columns = made.storage.shape
+    held = columns * made.storage.dtype.itemsize // made.itemsize
+    low, high = (made.offset + end for end in strides.extent(made.shape[1:], made.steps[1:]))
+    first, last = made.start, made.start + made.shape[0] - 1
+    if low < 0 or high >= held or last >= rows:
+        raise KernelError(
+            f"{tensor!r}: .ap reads elements {low} to {high} of {held} in partitions {first} to {last} of "
+            f"{rows}",
+            "err_tensor_access_out_of_bound",
         )
 
 
