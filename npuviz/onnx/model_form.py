@@ -41,6 +41,7 @@ class ModelForm:
     dynamic_weights  weights of a direction from which on a DynamicQuantizeLSTM is written step by step
     selection_elements  most elements of the matrix of ones and zeros with which rows are added to rows as a
     product; a tensor of one row needs no matrix
+    integer_products  whether products between DequantizeLinear and QuantizeLinear become those of integers
     most_padding     largest padding on either side of an axis that a convolution can apply; a larger Pad
     stays
     """
@@ -52,6 +53,7 @@ class ModelForm:
     whole_recurrence: Callable[[Recurrence], bool] | None = None
     dynamic_weights: int = MIN_DYNAMIC_WEIGHTS
     selection_elements: int = 0
+    integer_products: bool = False
     most_padding: int = 1 << 30
 
 

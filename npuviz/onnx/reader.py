@@ -23,6 +23,7 @@ from npuviz.onnx.passes.lengths import settle_lengths
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
 from npuviz.onnx.passes.packed_parts import slice_packed_parts
+from npuviz.onnx.passes.quantised_products import settle_products
 from npuviz.onnx.passes.turned_steps import turn_recurrent
 from npuviz.onnx.passes.view_moves import settle_views
 from npuviz.onnx.passes.wrapped_indices import settle_indices
@@ -123,8 +124,10 @@ def _settle_moves(draft: Draft, shapes: Shapes) -> bool:
 
 
 def _settle_parts(form: ModelForm, draft: Draft, _: Shapes) -> bool:
-    """Fold operators next to convolutions into them. Returns whether there were any."""
-    return settle_convolutions(draft, form.most_padding)
+    """Fold operators next to convolutions into them, and conversions around products of 8-bit integers if
+    the machine wants that. Returns whether there were any."""
+    found = [settle_convolutions(draft, form.most_padding), form.integer_products and settle_products(draft)]
+    return any(found)
 
 
 def _write_out(draft: Draft, given: Given, form: ModelForm, *, is_late: bool) -> bool:

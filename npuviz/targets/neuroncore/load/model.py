@@ -11,7 +11,9 @@ from npuviz.targets.neuroncore.compiler.compile import compile_graph
 from npuviz.targets.neuroncore.compiler.compiled import Compiled
 from npuviz.targets.neuroncore.spec import SETTINGS, NeuronSpec, make_spec
 
-_FORM = ModelForm(whole=only_recurrent_or_standard, float_recurrence=MIN_DYNAMIC_WEIGHTS)
+_FORM = ModelForm(
+    whole=only_recurrent_or_standard, float_recurrence=MIN_DYNAMIC_WEIGHTS, integer_products=True
+)
 """LSTMs with fewer 8-bit weights stay in floats: quantized they would run on the Host, rounded at each
 step. So would sums and means of 8-bit numbers, which become those of floats.
 """

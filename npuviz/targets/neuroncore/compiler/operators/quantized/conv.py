@@ -12,7 +12,9 @@ from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
     Requantize,
     centred,
     centred_array,
+    known_factor,
     largest_sum,
+    number_of,
     require_bytes,
     require_exact,
 )
@@ -53,11 +55,24 @@ def lower_qlinear_conv(b: Builder, node: Node) -> None:
         ),
         b.hbm[out_scale].reshape(1).broadcast_to(shape),
         b.hbm[out_zero].reshape(1).broadcast_to(shape),
+        _factor(b, (scale, weight_scale, out_scale), by_channel, shape),
+        number_of(b, out_zero),
     )
     values = centred(b, source, zero, (1,))
     addend = stored_or_live(b, bias) if bias >= 0 else None
     stored = _weights(b, weights, weight_zero)
     emit_convolution(b, node, values, stored, addend, requantize, b.graph.tensors[weights].name)
+
+
+def _factor(
+    b: Builder, scales: tuple[int, int, int], by_channel: tuple[int, ...], shape: tuple[int, ...]
+) -> float | HbmView | None:
+    """Return what the sums are multiplied by, if the scales of inputs, weights and result are constants."""
+    values = known_factor(b, scales[:2], scales[2])
+    if values is None or values.size == 1:
+        return None if values is None else float(values[0])
+    stored = b.hbm.made_once(("factor", *scales), lambda: values, "factor")
+    return stored.reshape(*by_channel).broadcast_to(shape)
 
 
 def _weights(b: Builder, weights: int, zero: int) -> HbmView | np.ndarray:

@@ -17,8 +17,10 @@ from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
     centred,
     exact_pieces,
     is_exact,
+    known_factor,
     largest_sum,
     largest_value,
+    number_of,
     require_bytes,
 )
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
@@ -49,6 +51,7 @@ def lower_qlinear_matmul(b: Builder, node: Node) -> None:
     require_bytes(b, left, right, node.outputs[0])
     operands = _operands(b, (left, left_zero), (right, right_zero))
     out = b.hbm[node.outputs[0]]
+    factor = known_factor(b, (left_scale, right_scale), scale)
     requantize = Requantize(
         b,
         node.outputs[0],
@@ -58,6 +61,8 @@ def lower_qlinear_matmul(b: Builder, node: Node) -> None:
         ),
         b.hbm[scale].reshape(*_left_shape(b, scale)).broadcast_to(out.shape),
         b.hbm[zero].reshape(*_left_shape(b, zero)).broadcast_to(out.shape),
+        float(factor[0]) if factor is not None and factor.size == 1 else None,
+        number_of(b, zero),
     )
     _products(b, operands, out, requantize)
 

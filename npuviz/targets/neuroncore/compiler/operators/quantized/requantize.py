@@ -101,6 +101,20 @@ def centred_array(b: Builder, tensor: int, zero_point: int, axis: int) -> np.nda
     return values.astype(numpy_dtype(OPERAND_DTYPE))
 
 
+def number_of(b: Builder, tensor: int) -> float | None:
+    """Return the value of a constant of one element, None for other tensors."""
+    known = b.graph.constants.get(tensor)
+    return None if known is None or known.size != 1 else float(known.reshape(-1)[0])
+
+
+def known_factor(b: Builder, scales: tuple[int, int], divisor: int) -> np.ndarray | None:
+    """Return product of two scales by the divisor, flat, rounded as the engines do it; None unless all are
+    constants."""
+    found = [b.graph.constants.get(tensor) for tensor in (*scales, divisor)]
+    flat = [each.reshape(-1).astype(np.float32) for each in found if each is not None]
+    return flat[0] * flat[1] / flat[2] if len(flat) == len(found) else None
+
+
 def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...]) -> HbmView:
     """Return a tensor minus its zero point (-1: none) as bfloat16: a constant if both are, else a buffer.
 
@@ -116,7 +130,10 @@ def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...
         )
     source = b.hbm[tensor]
     out = b.hbm.scratch(source.shape, OPERAND_DTYPE)
-    zero = b.hbm[zero_point].reshape(*zero_shape).broadcast_to(source.shape) if zero_point >= 0 else None
+    number = 0.0 if zero_point < 0 else number_of(b, zero_point)
+    zero = None
+    if number is None:
+        zero = b.hbm[zero_point].reshape(*zero_shape).broadcast_to(source.shape)
     rows, width = _table_shape(source, zero)
     table, target = source.reshape(rows, width), out.reshape(rows, width)
     step = max(1, b.spec.sbuf_usable_bytes // 8 // 4)
@@ -125,9 +142,9 @@ def centred(b: Builder, tensor: int, zero_point: int, zero_shape: tuple[int, ...
             with b.tiles.scope():
                 tile = b.tiles.sbuf(end - first, (c1 - c0,), OPERAND_DTYPE)
                 values = b.dma.fetch(table[first:end, c0:c1])
-                if zero is None:
-                    b.isa.copy(tile, values)
-                else:
+                if number is not None:
+                    b.isa.tensor_scalar(tile, values, Alu.SUBTRACT, number)
+                elif zero is not None:
                     part = zero.reshape(rows, width)[first:end, c0:c1]
                     b.isa.tensor_tensor(tile, values, fetch_repeated(b, part), Alu.SUBTRACT)
                 b.dma.store(target[first:end, c0:c1], tile)
@@ -154,6 +171,8 @@ class Requantize:
     result   tensor that is stored
     scales   scales of the operands, broadcast to the shape of the result
     divisor, zero_point  scale and zero point of the result, broadcast likewise; None: a zero point of 0
+    factor  scales by divisor, where these are constants: one number, or broadcast likewise;  point  the zero
+    point, if it is one number. With both, nothing but a factor of several numbers is loaded
     """
 
     b: Builder
@@ -161,12 +180,17 @@ class Requantize:
     scales: tuple[HbmView, ...]
     divisor: HbmView
     zero_point: HbmView | None
+    factor: float | HbmView | None = None
+    point: float | None = None
 
     def apply(
         self, target: View, source: View, part: Part, column: View | None = None, tile: View | None = None
     ) -> None:
         """Write `target` from `source`; column  bias by partition, added to the sums first."""
         assert tile is None
+        if self.factor is not None and self.point is not None:
+            self._apply_known(target, source, part, column)
+            return
         b = self.b
         value = b.tiles.sbuf(target.partitions, target.shape, "float32")
         if column is not None:
@@ -191,15 +215,37 @@ class Requantize:
         low, high = _RANGES[target.dtype]
         b.isa.tensor_scalar(target, value, Alu.MAXIMUM, low, Alu.MINIMUM, high)
 
+    def _apply_known(self, target: View, source: View, part: Part, column: View | None) -> None:
+        """Write `target` as `apply` does, with `factor` and `point`."""
+        b, factor = self.b, self.factor
+        value = b.tiles.sbuf(target.partitions, target.shape, "float32")
+        scale = part(factor) if isinstance(factor, HbmView) else factor
+        if isinstance(scale, HbmView) and not _is_column(scale):
+            if column is not None:
+                b.isa.tensor_scalar(value, source, Alu.ADD, column)
+                source = value
+            b.isa.tensor_tensor(value, source, fetch_repeated(b, scale, "float32"), Alu.MULTIPLY)
+        else:
+            by = self._column(scale) if isinstance(scale, HbmView) else scale or 1.0
+            if column is None:
+                b.isa.tensor_scalar(value, source, Alu.MULTIPLY, by)
+            else:
+                b.isa.tensor_scalar(value, source, Alu.ADD, column, Alu.MULTIPLY, by)
+        b.isa.tensor_scalar(value, value, Alu.ADD, ROUNDING, Alu.SUBTRACT, ROUNDING - (self.point or 0.0))
+        low, high = _RANGES[target.dtype]
+        b.isa.tensor_scalar(target, value, Alu.MAXIMUM, low, Alu.MINIMUM, high)
+
+    def _column(self, factor: HbmView) -> View:
+        """Load one element a partition."""
+        found = fetch_repeated(self.b, factor, "float32")
+        return found[(slice(None), *(0,) * len(found.shape))].reshape(1)
+
     def _by(self, target: View, source: View, op: Alu, factor: HbmView) -> None:
         """Compute target = source op factor; the factor may be one value a partition."""
-        found = fetch_repeated(self.b, factor, "float32")
-        if not _is_column(factor):
-            self.b.isa.tensor_tensor(target, source, found, op)
+        if _is_column(factor):
+            self.b.isa.tensor_scalar(target, source, op, self._column(factor))
         else:
-            self.b.isa.tensor_scalar(
-                target, source, op, found[(slice(None), *(0,) * len(found.shape))].reshape(1)
-            )
+            self.b.isa.tensor_tensor(target, source, fetch_repeated(self.b, factor, "float32"), op)
 
 
 def _is_column(view: HbmView) -> bool:
