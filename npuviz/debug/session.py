@@ -12,10 +12,10 @@ from npuviz.base.errors import Cancelled
 from npuviz.base.notifier import Notifier
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.debug.branches import Apart, Branch, BranchList, run_apart
-from npuviz.debug.breakpoint import BreakpointList, Watch, watch_of
+from npuviz.debug.breakpoint import Breakpoint, BreakpointList, Watch, watch_of
 from npuviz.debug.condition.atoms import Scope
 from npuviz.debug.condition.expression import Expression
-from npuviz.debug.condition.language import parse
+from npuviz.debug.condition.language import Condition, parse
 from npuviz.debug.edits import Edit, EditList, MemoryEdit, ProbeEdit, frozen_value
 from npuviz.debug.element_steps import (
     LineStep,
@@ -143,15 +143,15 @@ class Session:
 
         Raises ConditionError for a text that cannot be understood.
         """
-        watch = self._watch_of(text)
+        wanted = self.breakpoints.parse(text)
         with self._verb(progress):
-            return self.stopped(_reached(self._search.forward(FOREVER, watch), text))
+            return self.stopped(self._reached(self._search.forward(FOREVER, watch_of([(wanted, 0)])), wanted))
 
     def run_back_to(self, text: str) -> StopReason:
         """Go back to where a condition last held before now, or to the first cycle; see `run_to`."""
-        watch = self._watch_of(text)
+        wanted = self.breakpoints.parse(text)
         with self._verb():
-            return self.stopped(_reached(self._search.backward(watch), text))
+            return self.stopped(self._reached(self._search.backward(watch_of([(wanted, 0)])), wanted))
 
     def step(self, n: int = 1) -> StopReason:
         """Run `n` cycles, or less if a breakpoint hits."""
@@ -393,9 +393,13 @@ class Session:
         self.end_cycle = self.cycle if self.is_finished else None
         self.changed.notify(self._stop)
 
-    def _watch_of(self, text: str) -> Watch:
-        """Lower a condition alone to a Watch, with breakpoint id 0."""
-        return watch_of([(self.breakpoints.parse(text), 0)])
+    def _reached(self, reason: StopReason, wanted: Condition) -> StopReason:
+        """Turn the hit of a condition that is no breakpoint into a stop without breakpoints."""
+        if reason.kind is not StopKind.BREAKPOINT:
+            return reason
+        hit = with_instruction(self.machine, [Breakpoint(0, wanted.text, wanted)], reason)
+        text = f"reached: {wanted.text}"
+        return StopReason(StopKind.UNTIL, hit.cycle, (), hit.unit, text, hit.instruction)
 
     def _forward(self, until: int) -> StopReason:
         reason = self._ahead(until, self.breakpoints.watch())
@@ -484,13 +488,6 @@ class Session:
         if reason.kind is StopKind.FINISHED or reason.kind in BROKEN:
             self.end_cycle = reason.cycle
         return reason
-
-
-def _reached(reason: StopReason, text: str) -> StopReason:
-    """Turn the hit of a condition that is no breakpoint into a stop without breakpoints."""
-    if reason.kind is not StopKind.BREAKPOINT:
-        return reason
-    return StopReason(StopKind.UNTIL, reason.cycle, (), reason.unit, f"reached: {text}", reason.instruction)
 
 
 def _check_count(n: int) -> None:

@@ -12,6 +12,8 @@ class FrameVariable:
     type     as the program writes it ("[4]f32")
     value    value as text ("[1.5 2 0 0]"); "" while it has none
     address  byte address in the element's memory, -1 for one in a register
+    memory, where  the memory if it is not the element's own, else -1; the place as text
+    banks    banks of that memory over which it is spread
     """
 
     name: str
@@ -19,6 +21,9 @@ class FrameVariable:
     value: str
     address: int = -1
     size_bytes: int = 0
+    memory: int = -1
+    where: str = ""
+    banks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +32,14 @@ class Frame:
 
     instruction  the instruction that the function started last; in an outer frame, its call
     kind         "task" or "function"
+    note         what else is to be said of it: the iterations of its loops
     """
 
     name: str
     kind: str
     instruction: int
     variables: tuple[FrameVariable, ...] = ()
+    note: str = ""
 
 
 @runtime_checkable

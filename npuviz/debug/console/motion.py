@@ -171,16 +171,19 @@ def stop_answer(session: Session, stop: StopReason) -> Answer:
         pairs["breakpoints"] = list(stop.breakpoints)
         known = {item.id: item.text for item in session.breakpoints.all}
         pairs["condition"] = "; ".join(known[i] for i in stop.breakpoints if i in known)
-    instruction = stop.instruction if stop.kind is StopKind.BREAKPOINT else -1
+    is_hit = stop.kind is StopKind.BREAKPOINT or stop.detail.startswith("reached: ")
+    instruction = stop.instruction if is_hit else -1
     unit = session.program.listing.describe(instruction).unit if instruction >= 0 else -1
     name = stop.unit or next((each.name for each in session.description.units if each.id == unit), "")
     if name:
         pairs["unit"] = name
     if instruction >= 0:
         pairs["instruction"] = instruction
-    detail = stop.detail or line_text(session.program.listing, instruction)
-    if detail:
-        pairs["detail"] = detail
+    place = line_text(session.program.listing, instruction)
+    if stop.detail or place:
+        pairs["detail"] = stop.detail or place
+    if stop.detail and place:
+        pairs["line"] = place
     if stop.kind is StopKind.FINISHED:
         pairs["busy_cycles"] = [f"{name}={busy}" for name, busy, _ in session.machine.summary().units]
     return Answer(pairs)

@@ -1,41 +1,38 @@
 """The source panel: program text with current line, breakpoints and costs, and variables of an element."""
 
 from functools import partial
-from html import escape
 from typing import Any
 
-from PySide6.QtCore import QModelIndex, QPoint, QSignalBlocker, Qt
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QCheckBox, QLabel, QMenu, QToolButton
+from PySide6.QtCore import QPoint, QSignalBlocker, Qt
+from PySide6.QtGui import QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QCheckBox, QMenu, QToolButton
 
 from npuviz.base.units import format_count, format_share
 from npuviz.debug.condition.tokens import quoted
 from npuviz.debug.loop_turns import loops_around
-from npuviz.program.source import Entry, HasSource
+from npuviz.program.source import Entry, HasSource, Place
+from npuviz.program.variables import HasVariables
 from npuviz.sim.fabric import FabricShape, HasFabric
-from npuviz.sim.frames import FrameVariable, HasFrames
+from npuviz.sim.frames import HasFrames
 from npuviz.sim.stop import StopKind
 from npuviz.ui.bridge.focus import focused_element
 from npuviz.ui.bridge.latest_job import LatestJob
-from npuviz.ui.kit.columns import give_room
 from npuviz.ui.kit.find_bar import FindBar
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
 from npuviz.ui.kit.parts import (
     button,
     choice,
     column,
-    filter_line,
     line,
     paint_icons,
     pop_up,
     restore_sizes,
     splitter,
 )
-from npuviz.ui.kit.table_view import add_copying, make_table
-from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.source.lexer import Lexer
 from npuviz.ui.source.line_costs import LineCost, line_costs
 from npuviz.ui.source.loops import LoopBar
+from npuviz.ui.source.stack_view import StackView
 from npuviz.ui.source.state import (
     ElementPlace,
     LineMark,
@@ -47,12 +44,14 @@ from npuviz.ui.source.state import (
     unit_place,
 )
 from npuviz.ui.source.text import SourceMarks, SourceText
-from npuviz.ui.source.variables import ADDRESS, NAME, VALUE, VALUE_WIDTH, VariableTable
+from npuviz.ui.source.variables import VariableTable
 from npuviz.workbench.causes.lines import Reason
-from npuviz.workbench.selection import MemoryRange, Selection
+from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."
 MAX_ENTRIES = 4
+ROOM_FOR_STACK = 440
+"""Height in pixels from which on a kernel's stack and tiles are shown below its text."""
 PATIENCE = 0.02
 """Seconds to wait for the costs of lines before they come later."""
 STEPS = (
@@ -80,25 +79,27 @@ class SourcePanel(Panel):
         self._points: dict[tuple[int, int], list[LineMark]] = {}
         self._heat: dict[tuple[int, int], LineCost] = {}
         self._heat_end = -1
+        self._has_frames = False
         self._job = LatestJob(self)
         self._job.finished.connect(self._heat_found)
         self.text = SourceText(context.theme, self._tell, self)
-        self.variables = VariableTable(context.theme)
-        self.table = make_table(
-            self.variables, context.theme, "Variables", object_name="source.variables",
-            widths=(116, VALUE_WIDTH, 72, 84),
-        )  # fmt: skip
-        give_room(self.table, VALUE, VALUE_WIDTH, spare=ADDRESS)
-        add_copying(self.table, own=self._add_variable_actions)
-        self.variables.modelReset.connect(self._span_titles)
+        self.stack = StackView(context, self)
+        self.stack.line_chosen.connect(self._frame_chosen)
         self.files = choice(self, "File", "source.files", self._file_chosen)
-        self.where = QLabel(self, textFormat=Qt.TextFormat.RichText)
-        self.where.setObjectName("source.where")
         self.follow = QCheckBox("Follow", self)
         self.follow.setToolTip("Keep the line that runs in view")
         self.follow.setChecked(True)
         self.follow.toggled.connect(lambda _checked: self._reveal_current())
-        self.filter = filter_line(self, "Filter variables", self._filter_changed, width=150)
+        self._stack = button(
+            self,
+            "",
+            "Stack and tiles",
+            self._toggle_stack,
+            name="source.stack",
+            icon_name="mdi6.layers-outline",
+        )
+        self._stack.setCheckable(True)
+        self._shows_stack: bool | None = None
         self.loops = LoopBar(self)
         self.loops.chosen.connect(self._turn_chosen)
         self.find_bar = FindBar("Text in this file", self)
@@ -113,12 +114,9 @@ class SourcePanel(Panel):
 
     def _lay_out(self) -> None:
         margins = (8, 2, 8, 2)
-        bar = line((self.files, 1), *self._steps, self.follow, margins=margins, spacing=4)
+        bar = line((self.files, 1), *self._steps, self._stack, self.follow, margins=margins, spacing=4)
         upper = column(bar, self.loops, self.find_bar, (self.text, 1), parent=self)
-        head = line((self.where, 1), self.filter, margins=margins)
-        lower = column(head, (self.table, 1), parent=self)
-        self._lower = lower
-        self._splitter = splitter(Qt.Orientation.Vertical, (upper, 3), (lower, 2))
+        self._splitter = splitter(Qt.Orientation.Vertical, (upper, 3), (self.stack, 2))
         self.set_pages(EMPTY_TEXT, self._splitter)
         self.setFocusProxy(self.text)
         self.find_bar.listen(self)
@@ -148,13 +146,14 @@ class SourcePanel(Panel):
         self.show_page(self._listing is not None)
         # Machines without frames have lines, but no variables.
         has_frames = session is not None and isinstance(session.machine, HasFrames)
-        self._lower.setVisible(has_frames or self._shape is not None)
+        self._has_frames = has_frames or self._shape is not None
+        self._show_stack()
         with QSignalBlocker(self.files):
             self.files.clear()
             for number, source in enumerate(self._listing.sources if self._listing else ()):
                 if not source.library:
                     self.files.addItem(source.name, number)
-        self.variables.show_place(None, 0)
+        self.stack.clear()
         if self._listing is not None:
             self._show_file(self._first_file())
         self.on_cycle_changed()
@@ -169,7 +168,32 @@ class SourcePanel(Panel):
 
     @property
     def is_filled(self) -> bool:
-        return not self._job.is_waiting
+        return not (self._job.is_waiting or self.stack.is_waiting)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if not self._has_frames:
+            self._show_stack()
+
+    @property
+    def _has_tiles(self) -> bool:
+        """Whether the open program is one whose tiles have names in its text."""
+        return not self._has_frames and isinstance(self._listing, HasVariables)
+
+    def _show_stack(self) -> None:
+        """Show stack and tiles of a kernel where there is room, or as the user wants it."""
+        wanted = self.height() >= ROOM_FOR_STACK if self._shows_stack is None else self._shows_stack
+        is_shown = self._has_frames or (self._has_tiles and wanted)
+        self._stack.setVisible(self._has_tiles)
+        self._stack.setChecked(is_shown)
+        if is_shown == self.stack.isHidden():
+            self.stack.setVisible(is_shown)
+            if is_shown and self._has_tiles:
+                self._show_variables()
+
+    def _toggle_stack(self) -> None:
+        self._shows_stack = self.stack.isHidden()
+        self._show_stack()
 
     def _ask_heat(self) -> None:
         """Compute the costs of the lines so far; not for machines with elements, whose traces are too
@@ -195,7 +219,7 @@ class SourcePanel(Panel):
         return selection.unit
 
     def on_running_changed(self, running: bool) -> None:
-        self.table.setEnabled(not running)
+        self.stack.table.setEnabled(not running)
         if not running:
             self._select_who_stopped()
 
@@ -217,15 +241,19 @@ class SourcePanel(Panel):
         self._refresh_marks()
 
     def on_theme_changed(self) -> None:
-        paint_icons(self._steps, self.theme)
+        paint_icons((*self._steps, self._stack), self.theme)
         self.text.viewport().update()
 
     def save_state(self) -> dict[str, Any]:
-        return {"follow": self.follow.isChecked(), "sizes": self._splitter.sizes()}
+        sizes = self._splitter.sizes()
+        return {"follow": self.follow.isChecked(), "sizes": sizes, "stack": self._shows_stack}
 
     def restore_state(self, state: dict[str, Any]) -> None:
         self.follow.setChecked(state.get("follow") is not False)
         restore_sizes(self._splitter, state.get("sizes"))
+        shown = state.get("stack")
+        self._shows_stack = shown if isinstance(shown, bool) else None
+        self._show_stack()
 
     def _select_who_stopped(self) -> None:
         """Select the instruction that reached a breakpoint, if another unit is shown."""
@@ -240,6 +268,11 @@ class SourcePanel(Panel):
         unit = session.program.listing.describe(stop.instruction).unit if stop.instruction >= 0 else -1
         if unit >= 0 and unit != self._unit():
             self.context.selection.set(Selection(instruction=stop.instruction, unit=unit))
+
+    @property
+    def variables(self) -> VariableTable:
+        """The variables that are shown."""
+        return self.stack.variables
 
     # -- what is shown ----------------------------------------------------------------------------------
 
@@ -289,18 +322,14 @@ class SourcePanel(Panel):
         if place is None:
             self._refresh_marks()
             return
-        doing = f"in {place.frames[0][0].name}" if place.frames else "runs nothing now"
-        self.where.setText(f"<b>{escape(place.label)}</b> {escape(doing)}")
-        self.variables.show_place(place, self.model.cycle, self.marks_changes)
+        self._show_variables()
         self._reveal_current()
         self._refresh_marks()
 
-    def _span_titles(self) -> None:
-        """Let titles of scopes span all columns of the table."""
-        self.table.clearSpans()
-        for number, row in enumerate(self.variables.rows):
-            if row.variable is None:
-                self.table.setSpan(number, NAME, 1, self.variables.columnCount())
+    def _show_variables(self) -> None:
+        session = self.model.session
+        if session is not None and not self.model.is_running and not self.stack.isHidden():
+            self.stack.show_place(session.machine, self._place, self.marks_changes)
 
     def _reveal_current(self) -> None:
         place = self._place.place if self._place is not None else None
@@ -361,13 +390,16 @@ class SourcePanel(Panel):
         if place is not None and place.frames and not self.model.is_running:
             self.model.go_to_turn(variable, turn, place.frames[0][0].instruction)
 
+    def _frame_chosen(self, place: Place) -> None:
+        """Show the line that a function on the stack is at."""
+        self._chosen = (place.file, place.line)
+        self._show_file(place.file)
+        self.text.reveal(place.line)
+        self._refresh_marks()
+
     def _file_chosen(self, index: int) -> None:
         if index >= 0:
             self._show_file(int(self.files.itemData(index)))
-
-    def _filter_changed(self, text: str) -> None:
-        self.variables.set_filter(text)
-        self.variables.show_place(self._place, self.model.cycle, self.marks_changes)
 
     def _line_chosen(self, line: int) -> None:
         """Select the first instruction of a line, keeping the element."""
@@ -426,26 +458,6 @@ class SourcePanel(Panel):
                 self.find_bar.set_status(f"line {line}")
                 return
         self.find_bar.set_status("not found")
-
-    def _add_variable_actions(self, menu: QMenu, index: QModelIndex) -> None:
-        variable = self.variables.rows[index.row()].variable if index.isValid() else None
-        wanted = self._bytes_of(variable) if variable is not None else None
-        if wanted is not None:
-            ThingMenu(self.context, menu).add_memory(wanted)
-            menu.addAction(
-                "Show its bytes", lambda: self.context.selection.set(Selection().with_fields(memory=wanted))
-            )
-            menu.addSeparator()
-
-    def _bytes_of(self, variable: FrameVariable) -> MemoryRange | None:
-        """Return the bytes of a variable; None if it is in a register, or the element has not exactly one
-        memory.
-        """
-        description, place = self.model.description, self._place
-        if description is None or place is None or variable.address < 0:
-            return None
-        own = [m.id for m in description.memories if m.name.rpartition(".")[0] == place.label]
-        return MemoryRange(own[0], variable.address, max(variable.size_bytes, 1)) if len(own) == 1 else None
 
     def _show_menu(self, line: int, position: QPoint) -> None:
         menu = QMenu(self)

@@ -3,14 +3,18 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from npuviz.debug.condition.tokens import quoted
-from npuviz.program.source import HasSource, Place
+from npuviz.program.source import CallSite, HasCalls, HasSource, Place
 from npuviz.sim.fabric import FabricShape, HasFabric
 from npuviz.sim.frames import Frame, FrameVariable, HasFrames
 from npuviz.sim.machine import Machine
 
-_LINE = re.compile(r'line\s+"?(?P<place>[^"]+?)"?(?:\s+at\s+(?P<column>\d+)\s*,\s*(?P<row>\d+))?\s*')
+_LINE = re.compile(
+    r'(?:log\s+)?line\s+"?(?P<place>[^"]+?)"?(?:\s+at\s+(?P<column>\d+)\s*,\s*(?P<row>\d+))?'
+    r"\s*(?:\b(?:if|and|show)\b.*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +24,14 @@ class ElementPlace:
     element    row * columns + column
     label      its name
     frames     calls under way, innermost first, with their places
-    variables  global variables
+    variables  global variables;  title  what they are
     """
 
     element: int
     label: str
     frames: tuple[tuple[Frame, Place | None], ...] = ()
     variables: tuple[FrameVariable, ...] = ()
+    title: str = "globals"
 
     @property
     def place(self) -> Place | None:
@@ -62,19 +67,34 @@ def element_place(machine: Machine, element: int) -> ElementPlace:
 
 
 def unit_place(machine: Machine, unit: int | None) -> ElementPlace | None:
-    """Return the place of a unit; if it has none, of the unit that began last; None if no unit has one."""
+    """Return the place of a unit; if it has none, of the unit that began last, one that works before one that
+    waits; None if no unit has one.
+    """
     listing = machine.program.listing
     found = [
-        (state.unit == unit, state.since, -state.unit, state.instruction, place)
+        (
+            state.unit == unit,
+            not state.role.startswith("wait"),
+            state.since,
+            -state.unit,
+            state.instruction,
+            place,
+        )
         for state in machine.unit_states()
         if (place := place_of(listing, state.instruction)) is not None
     ]
     if not found:
         return None
-    _is_chosen, _since, negative, instruction, place = max(found, key=lambda each: each[:3])
+    *_, negative, instruction, place = max(found, key=lambda each: each[:4])
     names = {each.id: each.name for each in machine.description.units}
-    frame = Frame(listing.describe(instruction).opcode, "function", instruction)
-    return ElementPlace(-1, names.get(-negative, ""), ((frame, place),))
+    calls = listing.calls_of(instruction) if isinstance(listing, HasCalls) else ()
+    if not calls:
+        frame = Frame(listing.describe(instruction).opcode, "function", instruction)
+        return ElementPlace(-1, names.get(-negative, ""), ((frame, place),))
+    frames = tuple(
+        (Frame(call.function, "function", instruction, note=_turns_text(call)), call.place) for call in calls
+    )
+    return ElementPlace(-1, names.get(-negative, ""), frames)
 
 
 def place_of(listing: object, instruction: int) -> Place | None:
@@ -98,20 +118,32 @@ def line_marks(
 ) -> dict[tuple[int, int], list[LineMark]]:
     """Return {(file, line): breakpoints on it}; points are (id, text, enabled)."""
     files = {file.name: number for number, file in enumerate(listing.sources)}
+    own = [number for number, file in enumerate(listing.sources) if not file.library]
     found: dict[tuple[int, int], list[LineMark]] = {}
     for number, text, is_enabled in points:
         match = _LINE.fullmatch(text)
         if match is None:
             continue
         name, _, line = match["place"].rpartition(":")
-        if name not in files or not line.isdigit():
+        if not line.isdigit():
             continue
+        where = [number for file, number in files.items() if _is_named(file, name)] if name else own
         element = 0
         if match["column"] is not None and shape is not None:
             row, column = int(match["row"]) + shape.program.row, int(match["column"]) + shape.program.column
             element = 1 + row * shape.columns + column
-        found.setdefault((files[name], int(line)), []).append(LineMark(number, is_enabled, element))
+        for file in where:
+            found.setdefault((file, int(line)), []).append(LineMark(number, is_enabled, element))
     return found
+
+
+def _turns_text(call: CallSite) -> str:
+    return ", ".join(f"{loop.variable} = {loop.value} ({loop.turn} of {loop.count})" for loop in call.loops)
+
+
+def _is_named(file: str, text: str) -> bool:
+    """Whether a condition names a file by its name, or by a path that ends in it."""
+    return text == file or PurePath(text).name == file
 
 
 def next_line_with_code(lines: Sequence[int], line: int) -> int | None:

@@ -17,15 +17,17 @@ VALUE_WIDTH = 128
 
 @dataclass(frozen=True, slots=True)
 class VariableRow:
-    """A variable, or (without one) the title of a scope."""
+    """A variable, or (without one) the title of a scope; `depth` of the call that it is, -1 for others."""
 
     scope: str
     variable: FrameVariable | None = None
+    depth: int = -1
 
     @property
     def key(self) -> tuple[str, str]:
         """Scope and name, which identify the variable at every cycle."""
-        return self.scope, self.variable.name if self.variable is not None else ""
+        variable = self.variable
+        return self.scope, f"{variable.name} {variable.where}".strip() if variable is not None else ""
 
 
 class VariableTable(RowModel[VariableRow]):
@@ -54,9 +56,9 @@ class VariableTable(RowModel[VariableRow]):
         rows: list[VariableRow] = []
         if place is not None:
             for depth, (frame, _place) in enumerate(place.frames):
-                name = f"{frame.name}{' (caller)' if depth else ''}"
-                rows += self._scope(name, frame.variables, is_always=True)
-            rows += self._scope("globals", place.variables)
+                name = f"{frame.name}{' (caller)' if depth else ''}{f': {frame.note}' if frame.note else ''}"
+                rows += self._scope(name, frame.variables, depth)
+            rows += self._scope(place.title, place.variables)
         values = {row.key: row.variable.value for row in rows if row.variable is not None}
         element = place.element if place is not None else -1
         if element != self._shown[0]:
@@ -73,18 +75,16 @@ class VariableTable(RowModel[VariableRow]):
             if row != old or (row.key in marked) != (row.key in self.changed):
                 self.row_changed(number)
 
-    def _scope(
-        self, name: str, variables: Sequence[FrameVariable], is_always: bool = False
-    ) -> list[VariableRow]:
+    def _scope(self, name: str, variables: Sequence[FrameVariable], depth: int = -1) -> list[VariableRow]:
         kept = [VariableRow(name, v) for v in variables if self._text in v.name.casefold()]
-        return [VariableRow(name), *kept] if kept or is_always else []
+        return [VariableRow(name, depth=depth), *kept] if kept or depth >= 0 else []
 
     def text(self, row: VariableRow, column: int) -> str:
         variable = row.variable
         if variable is None:
             return row.scope if column == NAME else ""
         if column == ADDRESS:
-            return f"0x{variable.address:x}" if variable.address >= 0 else ""
+            return variable.where or (f"0x{variable.address:x}" if variable.address >= 0 else "")
         return (variable.name, variable.value, variable.type)[column]
 
     def tooltip(self, row: VariableRow, column: int) -> str:

@@ -87,7 +87,7 @@ def test_an_idle_element_says_so(stage: Stage) -> None:
     open_sourced(stage)
     panel = panel_of(stage)
     panel.on_selection_changed(Selection(element=(20, 20)))
-    assert "runs nothing" in panel.where.text()
+    assert "runs nothing" in panel.stack.where.text()
     assert panel.text.marks.current == 0
 
 
@@ -158,7 +158,7 @@ def test_variables_by_scope_with_what_changed(stage: Stage) -> None:
     stage.stepped()
     assert machine.globals_of(0)[1].value != before
     assert ("globals", "tile") in panel.variables.changed
-    panel.filter.setText("su")
+    panel.stack.filter.setText("su")
     assert [row.variable.name for row in panel.variables.rows if row.variable] == ["sum"]
 
 
@@ -184,7 +184,7 @@ def test_only_variables_with_other_values_or_marks_are_painted(stage: Stage, qtb
             assert announced == other | (marked ^ model.changed)
         shown = now
     assert model.rows
-    assert panel.table.columnSpan(0, 0) == model.columnCount()
+    assert panel.stack.table.columnSpan(0, 0) == model.columnCount()
 
 
 def test_click_on_a_line_selects_its_instruction_and_keeps_the_element(stage: Stage, qtbot: QtBot) -> None:
@@ -310,7 +310,8 @@ def test_a_program_of_units_shows_the_line_that_runs(stage: Stage) -> None:
             assert panel.place.place == place_of(session.program.listing, held.instruction)
             stage.context.selection.clear()
     assert len(seen) > 1
-    assert panel.table.isHidden() or not panel.table.isVisible()
+    # What it lists below the text are tiles, not an element's variables.
+    assert panel.variables.rows[-1].scope == "other tiles now"
 
 
 def test_each_line_of_a_kernel_has_its_share_of_the_run(qtbot: QtBot) -> None:
