@@ -23,6 +23,8 @@ from npuviz.onnx.passes.contrib.scaler import WRITERS as SCALER
 from npuviz.onnx.passes.contrib.selection import WRITERS as SELECTION
 from npuviz.onnx.passes.contrib.sub_pixels import WRITERS as SUB_PIXELS
 from npuviz.onnx.passes.contrib.tabular import WRITERS as TABULAR
+from npuviz.onnx.passes.contrib.volumes import WRITERS as VOLUMES
+from npuviz.onnx.passes.contrib.volumes import spans_volume
 from npuviz.onnx.passes.contrib.weights import write_matmul_nbits
 from npuviz.onnx.passes.contrib.writer import CannotWrite, TypeAndShape, Writer, opset_of, standard
 from npuviz.onnx.runtime_operators import learn_operators
@@ -46,8 +48,9 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     **SELECTION,
     **SUB_PIXELS,
     **TABULAR,
+    **VOLUMES,
 }
-_LATE = (*SELECTION, *SUB_PIXELS)
+_LATE = (*SELECTION, *SUB_PIXELS, *VOLUMES)
 """Operators that are rewritten only after constants are folded."""
 _STANDARD = frozenset(
     ("Attention", "RotaryEmbedding", "QLinearConv", "QLinearMatMul", *EINSUM, *RECURRENT, *_LATE)
@@ -65,10 +68,10 @@ Whole = Callable[[NodeProto], bool]
 
 def only_recurrent(node: NodeProto) -> bool:
     """Return True for nodes that stay as they are by default: recurrent operators, those on 8-bit tensors,
-    Einsum, those that add to picked rows, transposed convolutions, pads, and the standard's Attention, which
-    has a body; all others are rewritten."""
-    late = (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS)
-    return any(node.op_type in writers for writers in late) or is_standard_attention(node)
+    Einsum, those that add to picked rows, convolutions, pools, pads, and the standard's Attention, which has
+    a body; all others are rewritten."""
+    kept = (RECURRENT, QUANTISED, EINSUM, SELECTION, SUB_PIXELS, VOLUMES)
+    return any(node.op_type in writers for writers in kept) or is_standard_attention(node)
 
 
 def is_standard_attention(node: NodeProto) -> bool:
@@ -109,6 +112,8 @@ def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
             return not adds_rows
         if node.op_type in RECURRENT:
             return False
+        if node.op_type in VOLUMES:
+            return not spans_volume(node)
         if node.op_type == "Pad":
             return len(node.input) > 2 and bool(node.input[2])
         given = {number for number, name in enumerate(node.input) if name}
@@ -122,8 +127,12 @@ def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
 
 def has_contrib(draft: Draft, whole: Whole = only_recurrent) -> bool:
     """Return whether the model has operators that `expand_contrib` may rewrite."""
-    return opset_of(draft.proto) >= OLDEST_OPSET and any(
-        _is_wanted(node, whole) for node in draft.proto.graph.node
+    whole = _for_version(draft, whole)
+    return any(
+        _is_wanted(node, whole)
+        for node in draft.proto.graph.node
+        # These have windows over three dimensions only where others have, too.
+        if not node.op_type.startswith("Global")
     )
 
 
@@ -138,6 +147,7 @@ def expand_contrib(
     shapes  of the model's tensors;  whole  instead of that of the form
     Results of a node keep their names; intermediate tensors are named after the node.
     """
+    whole = _for_version(draft, whole)
     made: list[NodeProto] = []
     left: list[str] = []
     makers = {name: node for node in draft.proto.graph.node for name in node.output}
@@ -170,6 +180,13 @@ def expand_contrib(
                 declare_weight(draft.proto.graph, name, array)
         learn_operators(draft.proto)
     return left
+
+
+def _for_version(draft: Draft, whole: Whole) -> Whole:
+    """Return the predicate that also keeps what cannot be written in the operators of the model's version."""
+    if opset_of(draft.proto) >= OLDEST_OPSET:
+        return whole
+    return lambda node: node.op_type not in VOLUMES or whole(node)
 
 
 def _is_wanted(node: NodeProto, whole: Whole) -> bool:

@@ -13,8 +13,10 @@ from npuviz.formats.rk3588.rknn.reader import is_rknn
 from npuviz.onnx.inputs import Given, draw_inputs
 from npuviz.onnx.model_form import ModelForm
 from npuviz.onnx.passes.contrib.expand import is_standard_attention
+from npuviz.onnx.passes.contrib.volumes import WRITERS as VOLUMES
+from npuviz.onnx.passes.contrib.volumes import spans_volume
 from npuviz.onnx.reader import read_model
-from npuviz.program.graph import Graph
+from npuviz.program.graph import Graph, Node
 from npuviz.program.program import Note, Program
 from npuviz.sim.latencies import spec_text
 from npuviz.sim.target import LoadRequest
@@ -56,9 +58,14 @@ _MOST_AT_A_PRICE = 1 << 23
 whatever is larger from DDR, too."""
 
 
-def _form(most_weights: int) -> ModelForm:
+def _form(most_weights: int, *, is_flat: bool = False) -> ModelForm:
+    """Return the form of models. is_flat  whether windows over three dimensions become those over two"""
     return ModelForm(
-        whole=lambda node: node.op_type in _WHOLE or is_standard_attention(node),
+        whole=lambda node: (
+            node.op_type in _WHOLE
+            or is_standard_attention(node)
+            or (node.op_type in VOLUMES and not (is_flat and spans_volume(node)))
+        ),
         float_products=True,
         float_recurrence=most_weights,
         most_padding=_MOST_PADDING,
@@ -80,18 +87,22 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
         return spec, notes, load_file(request.path, spec)
     dimensions = names.dimensions(request.settings)
 
-    def read(most_weights: int) -> Graph:
+    def read(most_weights: int, *, is_flat: bool = False) -> Graph:
         with names.hints(dimensions):
             return read_model(
                 request.path,
                 dimensions,
                 given=Given(request.inputs, request.seed),
-                form=_form(most_weights),
+                form=_form(most_weights, is_flat=is_flat),
                 progress=progress,
             )
 
-    graph = read(_MOST_AT_A_PRICE if spec.partition == "most-npu" else _MOST_WEIGHTS)
+    most_weights = _MOST_AT_A_PRICE if spec.partition == "most-npu" else _MOST_WEIGHTS
+    graph = read(most_weights)
     compiled = compile_graph(graph, spec, progress)
+    if any(_is_volume(graph, node) for node in graph.nodes):
+        flat = read(most_weights, is_flat=True)
+        compiled, graph = _better((compiled, graph), (compile_graph(flat, spec, progress), flat), spec)
     found, share = compiled.weighed, wanted_share(graph, spec)
     if spec.partition != "spare-host" or found is None:
         return spec, notes, compiled
@@ -104,6 +115,24 @@ def compile_request(request: LoadRequest, progress: Progress) -> tuple[RknnSpec,
             compiled, found = tried, replace(other, least=found.least)
     told_notes = (told(found, share),) if found.times != found.least else ()
     return spec, (*notes, *told_notes), compiled
+
+
+_Way = tuple[Compiled, Graph]
+
+
+def _is_volume(graph: Graph, node: Node) -> bool:
+    """Return whether an operator has windows over three dimensions."""
+    return node.op_type in VOLUMES and len(graph.tensors[node.inputs[0]].shape) == 5
+
+
+def _better(whole: _Way, flat: _Way, spec: RknnSpec) -> _Way:
+    """Return which of two forms of a model is better: windows over three dimensions as they are, on the Host,
+    or those over two with zeros, which may take longer by what the Host's time is worth."""
+    times = [way[0].weighed for way in (whole, flat)]
+    if spec.partition == "most-npu" or times[0] is None or times[1] is None:
+        return flat
+    price = spec.host_price if spec.partition == "spare-host" else 1.0
+    return flat if times[1].times.total <= price * times[0].least.total else whole
 
 
 def load_file(path: Path, spec: RknnSpec) -> Compiled:
