@@ -15,7 +15,7 @@ from npuviz.onnx.check.references import References
 from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.onnx.semantics.operators import computed_tensors
 from npuviz.program.dtypes import numpy_dtype
-from npuviz.program.graph import Graph
+from npuviz.program.graph import Graph, Node
 from npuviz.sim.check_result import CheckResult
 from npuviz.targets.rk3588.compiler.activation_functions import activation_function
 from npuviz.targets.rk3588.spec import RknnSpec
@@ -198,11 +198,16 @@ class _TensorCheck:
 def _table_errors(engine: ValueEngine, graph: Graph) -> dict[int, float]:
     """Return node -> error of the activation table that computes it, for nodes that the host does not run."""
     on_host = {call.node for call in engine.tables.hosts}
-    return {
-        node.id: TABLE_ERROR
-        for node in graph.nodes
-        if node.id not in on_host and activation_function(node.op_type, attributes_of(node)) is not None
-    }
+    readers = graph.consumers()
+
+    def looks_up(node: Node) -> bool:
+        if activation_function(node.op_type, attributes_of(node)) is None:
+            return False
+        # A LeakyRelu of floats is a factor for negative values.
+        is_rounded = any(graph.nodes[each].op_type == "QuantizeLinear" for each in readers[node.outputs[0]])
+        return node.op_type != "LeakyRelu" or is_rounded
+
+    return {node.id: TABLE_ERROR for node in graph.nodes if node.id not in on_host and looks_up(node)}
 
 
 def _offsets(buffer: Buffer, elements: np.ndarray) -> np.ndarray:

@@ -49,9 +49,23 @@ def emit_activation(b: Builder, layer: Layer, source: Buffer, target: Buffer) ->
     if limit is not None:
         emit(b, layer, source, target, None, lambda _: Stages(relu=True, limit=held_limit(limit)))
         return
+    slope = slope_of(layer.activation)
+    if slope:
+        stages = Stages(main_factor=slope, negative_only="BS")
+        emit(b, layer, source, target, None, lambda _: stages)
+        return
     table = table_of_halves(layer.activation)
     stages = Stages(bias_constant=table.bias_constant, main_factor=table.main_factor)
     emit(b, layer, source, target, None, lambda _: stages, table=table)
+
+
+def slope_of(activation: Activation | None) -> int:
+    """Return the bits of the fp16 by which a LeakyRelu multiplies negative values, as the DPU's PReLU does; 0
+    for other activations, and for slopes that fp16 does not hold."""
+    if activation is None or activation.function != "LeakyRelu" or activation.chain is not None:
+        return 0
+    slope = np.float16(attributes_of(activation.node).real("alpha"))
+    return int(slope.view(np.uint16)) if slope > 0 and np.isfinite(slope) else 0
 
 
 def table_of_halves(activation: Activation) -> ActivationTable:

@@ -27,6 +27,7 @@ from npuviz.targets.rk3588.compiler.lookup_table import INPUT_FACTOR, Activation
 from npuviz.targets.rk3588.compiler.operators.activation import (
     held_limit,
     limit_of,
+    slope_of,
     table_of_halves,
     table_of_sums,
 )
@@ -168,7 +169,8 @@ def convolve_into(
     activation = layer.activation if fuses else None
     name = layer.head.name or layer.head.op_type
     table = None
-    if activation is not None and limit_of(b.graph.constants, activation) is None:
+    slope = slope_of(activation) if operands.factors is None else 0
+    if activation is not None and not slope and limit_of(b.graph.constants, activation) is None:
         taken, out = activation.taken, layer.output.quantisation
         table = table_of_halves(activation) if not (taken and out) else table_of_sums(activation, taken, out)
     images = cube_shape(source.shape)[0]
@@ -265,6 +267,8 @@ def stages_of(
         bias = b.constant(f"{name} bias", filled_up(operands.bias), "bias").address
     limit = limit_of(b.graph.constants, activation)
     relu = limit is not None
+    if operands.factors is None and slope_of(activation):
+        return Stages(bias_address=bias, main_factor=slope_of(activation), negative_only="BS")
     if operands.factors is None:
         return Stages(bias_address=bias, relu=relu, limit=held_limit(limit) if limit is not None else 0)
     largest = float(operands.factors.max())
