@@ -19,6 +19,7 @@ from npuviz.onnx.negative_sizes import refuse_deadly_sizes
 from npuviz.onnx.passes.axis_moves import settle_transposes
 from npuviz.onnx.passes.convolution_parts import settle_convolutions
 from npuviz.onnx.passes.dynamic_products import write_as_floats, write_float_lstms
+from npuviz.onnx.passes.empty_inputs import leave_out_empty
 from npuviz.onnx.passes.lengths import settle_lengths
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft
@@ -100,6 +101,7 @@ def _settle_values(draft: Draft, given: Given, form: ModelForm) -> Draft:
             break
         draft = fold(draft)
     changes: tuple[Callable[[Draft], bool], ...] = (
+        leave_out_empty,
         lambda draft: settle_lengths(draft, given),
         lambda draft: _write_out(draft, given, form, is_late=True),
         lambda draft: form.float_products and write_as_floats(draft),

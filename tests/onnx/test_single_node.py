@@ -13,6 +13,7 @@ from npuviz.onnx.reader import read_model
 from npuviz.onnx.single_node import run_node
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
+from tests.onnx.cases import random, save, value
 
 NARROW = ("int4", "uint4", "int2", "uint2", "float8_e4m3fn", "float8_e5m2", "float8_e5m2fnuz", "bfloat16")
 
@@ -84,3 +85,27 @@ def test_a_node_of_a_newer_version_is_converted_once(tmp_path: Path, monkeypatch
     for values in np.eye(5, dtype=np.float32):
         assert np.array_equal(_result(graph, values), -values)
     assert converted == [reference.RUNTIME_OPSET]
+
+
+def test_an_empty_constant_beside_sizes_is_left_out(tmp_path: Path) -> None:
+    """TensorFlow's exporter gives Resize an empty constant for scales, and computes the sizes."""
+    nodes = [
+        helper.make_node("Add", ["half", "half"], ["sizes"], "double"),
+        helper.make_node(
+            "Resize",
+            ["x", "none", "none", "sizes"],
+            ["y"],
+            "resize",
+            mode="nearest",
+            nearest_mode="floor",
+            coordinate_transformation_mode="tf_half_pixel_for_nn",
+        ),
+    ]
+    weights = {"half": np.array([1, 1, 3, 3]), "none": np.zeros(0, np.float32)}
+    given, made = [value("x", [2, 2, 3, 3])], [value("y", [2, 2, 6, 6])]
+    graph = read_model(save(tmp_path / "m.onnx", nodes, given, made, weights, opset=16))
+    (node,) = [each for each in graph.nodes if each.op_type == "Resize"]
+    x = random(2, 2, 3, 3)
+    arrays = {each: np.asarray(graph.constants[each]) for each in node.inputs if each in graph.constants}
+    found = run_node(graph, node, {**arrays, node.inputs[0]: x})
+    np.testing.assert_array_equal(found[node.outputs[0]], x.repeat(2, 2).repeat(2, 3))
