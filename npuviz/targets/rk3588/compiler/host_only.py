@@ -1,7 +1,7 @@
 """Decide what stays on the Host: large LSTMs of 8 bits, and operators that need more digits than fp16 has."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from npuviz.program.graph import Graph, Node
 from npuviz.program.program import HostReason
@@ -26,6 +26,8 @@ def dynamic_lstm_reason(graph: Graph, node: Node, spec: RknnSpec) -> HostReason:
 
 _INTO_ROUND = frozenset((*PAIRS, "Clip", "ReduceMax", "ReduceMin"))
 """Operators through which an error reaches a Round."""
+_INTO_PLACES = frozenset((*_INTO_ROUND, *VIEWS, "Concat", "Expand", "Slice", "Split", "Transpose"))
+"""Operators through which an error reaches the places of a GridSample."""
 _NAN_MAKERS = frozenset(
     ("Acos", "Acosh", "Asin", "Atanh", "Div", "Log", "LogSoftmax", "Pow", "Reciprocal", "Softmax", "Sqrt")
 )
@@ -38,6 +40,7 @@ def hangs_on_digits(graph: Graph, readers: Mapping[int, Sequence[int]], node: No
     """Return whether the errors or NaN of fp16 would change a node's result as a whole.
 
     That is so if a Round reads the result, through sums, products and limits: an error becomes a whole step.
+    It is so if a GridSample takes places from it: fp16 holds a place of 640 to a sixth of a pixel.
     It is so for a Where with a side that may be NaN where it is not chosen: EW's minimum and maximum with a
     NaN are NaN, so that the choice would let it through.
 
@@ -45,14 +48,39 @@ def hangs_on_digits(graph: Graph, readers: Mapping[int, Sequence[int]], node: No
     """
     if node.op_type == "Where":
         return any(_may_be_nan(graph, tensor) for tensor in node.inputs[1:])
+    return _reaches(graph, readers, node, _INTO_ROUND, _is_rounded) or _reaches(
+        graph, readers, node, _INTO_PLACES, _are_places
+    )
+
+
+def _is_rounded(reader: Node, tensor: int) -> bool:
+    return reader.op_type == "Round"
+
+
+def _are_places(reader: Node, tensor: int) -> bool:
+    return reader.op_type == "GridSample" and reader.inputs[1] == tensor
+
+
+def _reaches(
+    graph: Graph,
+    readers: Mapping[int, Sequence[int]],
+    node: Node,
+    through: Collection[str],
+    is_end: Callable[[Node, int], bool],
+) -> bool:
+    """Return whether a node is such an end, or one reads its result, through some types of operators."""
+    if is_end(node, -1):
+        return True
     waiting, seen = [node], set[int]()
     while waiting:
         here = waiting.pop()
-        if here.op_type == "Round":
+        if here.op_type not in through or here.id in seen:
+            continue
+        seen.add(here.id)
+        behind = [graph.nodes[reader] for reader in readers[here.outputs[0]]]
+        if any(is_end(each, here.outputs[0]) for each in behind):
             return True
-        if here.op_type in _INTO_ROUND and here.id not in seen:
-            seen.add(here.id)
-            waiting += [graph.nodes[reader] for reader in readers[here.outputs[0]]]
+        waiting += behind
     return False
 
 

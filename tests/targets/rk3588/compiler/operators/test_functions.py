@@ -82,3 +82,17 @@ def test_what_is_rounded_is_the_hosts(tmp_path: Path) -> None:
     model = Model(6, 8)
     model.add("Round", model.add("Mul", "x", model.constant(np.float32(100))))
     assert checked(model.save(tmp_path)).nodes_on_host() == {"Mul", "Round"}
+
+
+def test_places_of_a_grid_stay_exact(tmp_path: Path) -> None:
+    """In fp16 a place of 640 is off by a sixth of a pixel."""
+    model = Model(1, 40, 2)
+    x = model.add("Tanh", model.add("MatMul", "x", model.weight(2, 2)))
+    x = model.add(
+        "Sub", model.add("Mul", x, model.constant(np.float32(1.9))), model.constant(np.float32(0.9))
+    )
+    x = model.add("Unsqueeze", x, model.constant(np.array([2])))
+    picture = np.random.default_rng(0).standard_normal((1, 3, 640, 640)).astype(np.float32)
+    model.add("GridSample", model.constant(picture), x)
+    finished = checked(model.save(tmp_path), {"partition": "most-npu"})
+    assert finished.nodes_on_host() == {"GridSample", "Mul", "Sub", "Unsqueeze"}
