@@ -70,12 +70,22 @@ def check(
         if not comparison.is_random(index):
             comparison.compare(index, engine.tensor(index), rule_of(index))
     first = next(iter(comparison.failed), None)
+    remarks = _clamped_text(engine)
     if first is None:
-        return comparison.result("")
+        return comparison.result("", remarks)
     number = -1 if accesses is None else _first_store(storages[first], comparison.failed[first], accesses())
     name = graph.tensors[first].name
     text = f"{name} (stored by instruction {number})" if number >= 0 else name
-    return comparison.result(text, first_instruction=number)
+    return comparison.result(text, remarks, first_instruction=number)
+
+
+def _clamped_text(engine: ValueEngine) -> str:
+    """Tell how many numbers that the Host wrote were beyond the range of their tensor's type."""
+    return "".join(
+        f"; clamped: {count:,} numbers of {engine.graph.tensors[tensor].name} are beyond "
+        f"{engine.plan.storages[tensor].dtype} and held as its largest"
+        for tensor, count in sorted(engine.clamped.items())
+    )
 
 
 def _first_store(storage: Storage, bad: np.ndarray, table: AccessTable) -> int:

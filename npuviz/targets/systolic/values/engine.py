@@ -102,6 +102,8 @@ class ValueEngine:
         self._finished: OrderedDict[int, np.ndarray] = OrderedDict()
         self._finished_bytes = 0
         self._contents: OrderedDict[tuple[int, int, int], Contents] = OrderedDict()
+        self.clamped: dict[int, int] = {}
+        """Tensor that the Host wrote -> how many of its finite numbers were beyond the range of its type."""
         self._layer_of = {root: number for number, layer in enumerate(plan.layers) for root in layer.outputs}
 
     # What the machine asks ---------------------------------------------------------------------
@@ -238,7 +240,7 @@ class ValueEngine:
                 self._keep(root, event.contents(root))
             return
         if plan.is_host:
-            arrays = run_on_host(self.graph, plan.node, self.plan.storages, self.stored)
+            arrays = run_on_host(self.graph, plan.node, self.plan.storages, self.stored, self._limited)
         else:
             arrays = {root: self._empty(root) for root in plan.outputs}
             if event is not None:
@@ -323,13 +325,20 @@ class ValueEngine:
         """Return the contents of a constant or a graph input, as the layers that follow read it."""
         storage = self.plan.storages[root]
         if root in self.plan.constants:
-            made = storage.to_stored(saturated(self.plan.constants[root], numpy_dtype(storage.dtype)))
+            made = storage.to_stored(self._limited(root, self.plan.constants[root]))
         else:
             name = self.graph.tensors[root].name
             if name not in self.inputs:
                 return self._empty(root)
-            made = storage.to_stored(self.inputs[name])
+            made = storage.to_stored(self._limited(root, self.inputs[name]))
         return made if self._earlier is None else self._earlier.contents(root)
+
+    def _limited(self, tensor: int, values: np.ndarray) -> np.ndarray:
+        """Return what the Host writes to a tensor, within the range of its type; note what is clamped."""
+        made = saturated(values, numpy_dtype(self.plan.storages[tensor].dtype))
+        if made is not values:
+            self.clamped[tensor] = int(np.count_nonzero(made != values))
+        return made
 
     def _keep(self, root: int, values: np.ndarray) -> None:
         values.setflags(write=False)

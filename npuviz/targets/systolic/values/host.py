@@ -13,12 +13,17 @@ from npuviz.targets.systolic.values.storage import Storage
 
 
 def run_on_host(
-    graph: Graph, node_id: int, storages: Sequence[Storage], stored: Callable[[int], np.ndarray]
+    graph: Graph,
+    node_id: int,
+    storages: Sequence[Storage],
+    stored: Callable[[int], np.ndarray],
+    limited: Callable[[int, np.ndarray], np.ndarray],
 ) -> dict[int, np.ndarray]:
     """Compute a node with ONNX Runtime; returns its results by root tensor id, flat and in DRAM order.
 
     Inputs are the contents of DRAM (rounded to its element type) in the graph's types. Text is an array of
     objects; a sequence or optional is no array: its readers compute it again from arrays.
+    limited  tensor and its result -> the result within the range of its type in DRAM
     Raises TargetError for what ONNX Runtime cannot run.
     """
 
@@ -42,5 +47,5 @@ def run_on_host(
         if values.size != tensor.num_elements:
             found = other_shape(values.shape, tensor.shape, graph.assumptions)
             raise TargetError(f"{name} failed on the Host: {found}")
-        results[storages[index].root] = storages[index].to_stored(values)
+        results[storages[index].root] = storages[index].to_stored(limited(index, values))
     return results

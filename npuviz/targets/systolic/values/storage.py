@@ -95,8 +95,8 @@ def convert(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def saturated(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Limit a constant to the range of `dtype` before it is stored: finite numbers stay finite, as compilers
-    narrow weights.
+    """Limit what the Host stores to the range of `dtype`: finite numbers stay finite, as compilers narrow
+    weights. Returns the array itself if it is within the range.
 
     The mask of a transformer, -3.4e38, would become -inf in bfloat16, and 0 times that is NaN.
     """

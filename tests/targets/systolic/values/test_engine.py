@@ -308,3 +308,30 @@ def test_a_constant_beyond_the_type_stays_finite(tmp_path: Path, settings: dict[
     assert np.isfinite(found.astype(np.float64)).all()
     assert (found[:, :9] == 1).all()
     assert (found[:, 9:] < -6e4).all()
+
+
+@pytest.mark.parametrize("source", ["input", "host"])
+def test_finite_numbers_that_the_host_writes_stay_finite(source: str, tmp_path: Path) -> None:
+    """A mask of -3.4e38 that is given, or that a Host operator makes, is the least bfloat16: with -inf, 0
+    times it would be NaN. What is infinite stays so, and the check counts what was clamped."""
+    lowest = float(np.finfo(np.float32).min)
+    nodes = [helper.make_node("Mul", ["m", "zeros"], ["y"], "y"), helper.make_node("Neg", ["m"], ["z"], "z")]
+    held = [constant("zeros", [0, 0, 0, 1], np.float32)]
+    given, name = np.array([lowest, 2.0, -1.0, lowest], np.float32), "m"
+    if source == "host":
+        nodes.insert(0, helper.make_node("Sub", ["x", "most"], ["m"], "made"))
+        held.append(constant("most", -given, np.float32))
+        given, name = np.zeros(4, np.float32), "x"
+    path = save_model(tmp_path / "m.onnx", nodes, {name: [4]}, {"y": [4], "z": [4]}, held)
+    case = compile_model(path, chip(precision=2, keep_fp32="made" if source == "host" else ""))
+    engine = ValueEngine(case.compiled.tables, case.graph, case.spec, {name: given})
+    ids = {tensor.name: tensor.id for tensor in case.graph.tensors}
+    assert np.isfinite(engine.tensor(ids["y"]).astype(np.float32)).all()
+    result = check(engine, case.graph)
+    assert result.is_passed
+    assert "clamped: 2 numbers of m are beyond bfloat16" in result.tolerance
+    infinite = {name: np.where(given < -9, -np.inf, given).astype(np.float32)}
+    if source == "input":
+        engine = ValueEngine(case.compiled.tables, case.graph, case.spec, infinite)
+        assert np.isinf(engine.tensor(ids["m"]).astype(np.float32)).sum() == 2
+        assert not engine.clamped
