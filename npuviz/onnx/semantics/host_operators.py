@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from npuviz.onnx.semantics.operators import RANDOM
+from npuviz.onnx.semantics.trees import KINDS, tree_cost
 from npuviz.program.graph import Node
 from npuviz.program.program import HostReason
 
@@ -41,6 +42,9 @@ HOST_OPERATORS: Mapping[str, HostReason] = {
 def lacking(node: Node, machine: str) -> HostReason:
     """Return the reason why a node has no lowering. machine  beginning of the sentence, such as "the NPU
     has" """
+    cost = tree_cost(node) if node.domain == "ai.onnx.ml" and node.op_type in KINDS else None
+    if cost is not None:
+        return HostReason(cost.text, node.op_type)
     known = HOST_OPERATORS.get(node.op_type) if node.domain in ("", "ai.onnx") else None
     if known is None:
         return HostReason(f"{machine} no lowering for it", node.op_type)
