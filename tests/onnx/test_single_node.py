@@ -87,7 +87,8 @@ def test_a_node_of_a_newer_version_is_converted_once(tmp_path: Path, monkeypatch
     assert converted == [reference.RUNTIME_OPSET]
 
 
-def test_an_empty_constant_beside_sizes_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("opset", [11, 16])
+def test_an_empty_constant_beside_sizes_is_left_out(tmp_path: Path, opset: int) -> None:
     """TensorFlow's exporter gives Resize an empty constant for scales, and computes the sizes."""
     nodes = [
         helper.make_node("Add", ["half", "half"], ["sizes"], "double"),
@@ -103,7 +104,7 @@ def test_an_empty_constant_beside_sizes_is_left_out(tmp_path: Path) -> None:
     ]
     weights = {"half": np.array([1, 1, 3, 3]), "none": np.zeros(0, np.float32)}
     given, made = [value("x", [2, 2, 3, 3])], [value("y", [2, 2, 6, 6])]
-    graph = read_model(save(tmp_path / "m.onnx", nodes, given, made, weights, opset=16))
+    graph = read_model(save(tmp_path / "m.onnx", nodes, given, made, weights, opset=opset))
     (node,) = [each for each in graph.nodes if each.op_type == "Resize"]
     x = random(2, 2, 3, 3)
     arrays = {each: np.asarray(graph.constants[each]) for each in node.inputs if each in graph.constants}
