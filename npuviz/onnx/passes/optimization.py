@@ -18,6 +18,7 @@ from npuviz.onnx.node_order import names_read
 from npuviz.onnx.passes.looked_up import read_rows_first
 from npuviz.onnx.passes.unrolling import unroll_model
 from npuviz.onnx.passes.weight_moves import moved_weights
+from npuviz.onnx.passes.weight_values import weight_values
 from npuviz.onnx.stored_tensors import MAX_TENSOR_ELEMENTS
 
 # Operators that a pass may replace or remove. Others change only if all their inputs are constant.
@@ -117,6 +118,7 @@ def _write_out(draft: Draft, float_weights: bool) -> bool:
     graph = draft.proto.graph
     outputs = {value.name for value in graph.output}
     known = {**_known_pieces(draft), **moved_weights(draft), **_widened(draft, float_weights)}
+    known |= weight_values(draft)
     made = {name: array for name, array in known.items() if name not in outputs}
     for index in reversed(range(len(graph.node))):
         if graph.node[index].output and all(not name or name in made for name in graph.node[index].output):
