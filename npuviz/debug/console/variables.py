@@ -1,7 +1,7 @@
 """Variables and tiles by name: where a memory holds one now, for commands that take an address."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,28 @@ def _preferred(session: Session, memory: Memory, regions: list[Region]) -> tuple
     return (mine, "the one of this iteration") if mine else (regions, "the newest")
 
 
+def _of_the_stop(session: Session, found: list[Variable]) -> list[Variable]:
+    """Return the variables that the instruction of the last stop writes, else those it reads, else all."""
+    instruction = session.stop.instruction
+    if instruction < 0 or session.stop.cycle != session.cycle:
+        return found
+    stopped = session.program.listing.describe(instruction)
+    for operands in (stopped.writes, stopped.reads):
+        mine = [
+            each
+            for each in found
+            if any(
+                operand.memory == each.memory.id
+                and each.region.holds(operand.address, each.memory.bank_bytes)
+                for operand in operands
+            )
+        ]
+        if mine:
+            alike, choice = sum(each.alike for each in found), "the one used where it stopped"
+            return [replace(each, alike=alike, choice=choice) for each in mine]
+    return found
+
+
 def absent_text(session: Session, name: str) -> str:
     """Return why no memory holds a variable or tile of the program now; "" if none of its is so named."""
     listing = session.program.listing
@@ -113,11 +135,17 @@ def absent_text(session: Session, name: str) -> str:
 
 
 def variable_named(session: Session, text: str) -> Variable | None:
-    """Find a variable or tile by name alone. Raises UsageError where several memories hold one of it."""
+    """Find a variable or tile by name alone.
+
+    Of several memories that hold one of it, it is the one that the instruction writes, else reads, at which
+    the session stopped. Raises UsageError where that does not decide.
+    """
     memories = session.description.memories
     if len(memories) > MOST_MEMORIES:
         return None
     found = [each for memory in memories if (each := variable_in(session, memory, text)) is not None]
+    if len(found) > 1:
+        found = _of_the_stop(session, found)
     if len(found) > 1:
         names = ", ".join(each.memory.name for each in found)
         raise UsageError(f"{echo(text)} is in {names}: name one of them before it")

@@ -181,9 +181,13 @@ def test_tiles_are_tensors_by_name(session: Session, ask: Ask) -> None:
 @pytest.mark.parametrize("session", ["a"], indirect=True)
 def test_a_name_in_two_memories_needs_one_of_them_before_it(session: Session, ask: Ask) -> None:
     ask("break helpers_to_debug.py:11")
-    for _ in range(3):
-        ask("run")
+    cycle = [ask("run")["cycle"] for _ in range(3)][-1]
+    ask(f"goto {cycle + 1}")
     assert "a is in Core[0].SBUF, HBM: name one of them" in ask("print a")["error"]
+    ask("runback")
+    # The line where it stops writes the one in SBUF.
+    assert ask("print a")["memory"] == "Core[0].SBUF"
+    assert ask("print a")["note"].endswith("of this name, the one used where it stopped")
     assert ask("mem SBUF a 4")["memory"] == "Core[0].SBUF"
     assert ask("mem HBM a 4")["memory"] == "HBM"
 
