@@ -147,6 +147,7 @@ class SourcePanel(Panel):
         # Machines without frames have lines, but no variables.
         has_frames = session is not None and isinstance(session.machine, HasFrames)
         self._has_frames = has_frames or self._shape is not None
+        self._steps[-1].setVisible(not self._has_tiles)  # to the next task, which kernels do not have
         self._show_stack()
         with QSignalBlocker(self.files):
             self.files.clear()

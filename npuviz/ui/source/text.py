@@ -220,7 +220,7 @@ class SourceText(LineArea):
             tint.setAlphaF(0.08 + 0.5 * (share / max(self.marks.heat.values())) ** 0.5)
             painter.fillRect(area, tint)
             painter.setPen(self._theme.color("text"))
-            text = format_share(share, 0) if share >= 0.005 else ""
+            text = share_text(share)
             painter.drawText(
                 area.adjusted(0, 0, -3, 0), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text
             )
@@ -305,3 +305,8 @@ class SourceText(LineArea):
         column = int((spot.x() - self._text_left() + self.horizontalScrollBar().value()) / wide)
         name = self._lexer.name_at(self._lines[line - 1], column)
         return self._tell(name) if name else ""
+
+
+def share_text(share: float) -> str:
+    """Return a line's share of the run as its margin shows it: whole percents, "<1" below that."""
+    return format_share(share, 0) if round(100 * share) >= 1 else "<1"

@@ -281,7 +281,7 @@ def test_empty_closed_and_both_themes(stage: Stage) -> None:
     assert not panel_of(stage).text.isVisible()
 
 
-def test_a_program_of_units_shows_the_line_that_runs(stage: Stage) -> None:
+def test_a_program_of_units_shows_the_line_that_runs(stage: Stage, qtbot: QtBot) -> None:
     shapes = {f"shape.{name}": "256x512:float32" for name in "ab"}
     path = sample_models_path() / "nki" / "vector_add.py"
     opened = open_file(path, OpenOptions("neuroncore", settings=shapes))
@@ -311,6 +311,7 @@ def test_a_program_of_units_shows_the_line_that_runs(stage: Stage) -> None:
             stage.context.selection.clear()
     assert len(seen) > 1
     # What it lists below the text are tiles, not an element's variables.
+    qtbot.waitUntil(lambda: panel.is_filled and bool(panel.variables.rows), timeout=20_000)
     assert panel.variables.rows[-1].scope == "other tiles now"
 
 

@@ -12,6 +12,7 @@ from npuviz.debug.session import Session
 from npuviz.program.source import HasSource
 from npuviz.ui.source.panel import ROOM_FOR_STACK, SPEC, SourcePanel
 from npuviz.ui.source.state import line_marks, unit_place
+from npuviz.ui.source.text import share_text
 from npuviz.ui.source.variables import VALUE
 from npuviz.workbench.opening import OpenOptions, open_file
 from npuviz.workbench.selection import Selection
@@ -107,6 +108,7 @@ def test_the_text_keeps_its_room_in_a_small_panel_and_a_button_shows_the_stack(
 ) -> None:
     panel = panel_of(stage)
     assert panel.stack.isVisibleTo(panel)
+    assert not panel._steps[-1].isVisibleTo(panel), "kernels have no tasks"
     panel.resize(400, ROOM_FOR_STACK - 60)
     assert not panel.stack.isVisibleTo(panel)
     qtbot.mouseClick(panel._stack, Qt.MouseButton.LeftButton)
@@ -140,6 +142,14 @@ def test_breakpoints_with_conditions_are_marked_at_their_line_and_removed_there(
     place = QPoint(8, panel.text.line_box(ADD).center().y())
     qtbot.mouseClick(panel.text.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert not session.breakpoints.all
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0001, "<1"), (0.005, "<1"), (0.006, "1\u202f%"), (0.35, "35\u202f%"), (1.0, "100\u202f%")],
+)
+def test_small_shares_of_lines_are_told_from_none(share: float, text: str) -> None:
+    assert share_text(share) == text
 
 
 def test_marks_of_other_files_are_not_taken_for_this_one(stage: Stage) -> None:
