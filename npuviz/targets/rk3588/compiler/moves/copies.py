@@ -17,6 +17,7 @@ from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner, Stored
+from npuviz.targets.rk3588.compiler.moves.mixing import mix
 from npuviz.targets.rk3588.compiler.moves.row_parts import is_rows, row_numbers, row_parts
 from npuviz.targets.rk3588.compiler.moving import (
     AXES,
@@ -35,6 +36,8 @@ from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, split_axes
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 
+_FIRST_PLACE = {"asymmetric": 0.0, "half_pixel": 0.5, "pytorch_half_pixel": 0.5}
+"""Where positions lie in their squares, by the mode of coordinates."""
 NEAREST = "Resize with mode nearest, asymmetric, floor, and whole factors"
 
 
@@ -351,12 +354,14 @@ def _slice_spans(graph: Graph, node: Node, shape: tuple[int, ...]) -> list[Span]
 
 
 def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
-    """Lower a Resize to the nearest by whole factors: every position is written several times."""
+    """Lower a Resize by whole factors: every position is written several times, or mixed with its
+    neighbours."""
     node = layer.head
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
     attributes = attributes_of(node)
     mode = attributes.text("mode")
-    if mode != "nearest":
+    first = _FIRST_PLACE.get(attributes.text("coordinate_transformation_mode")) if mode == "linear" else None
+    if mode != "nearest" and (first is None or layer.is_quantised or len(source.shape) != 4):
         raise CannotLower(f"mode {mode}: the NPU repeats positions, it does not mix them", mode, NEAREST)
     sizes, given = cube_shape(source.shape), cube_shape(target.shape)
     factors = [out // size for out, size in zip(given, sizes, strict=True)]
@@ -366,6 +371,9 @@ def lower_resize(b: Builder, layer: Layer, planner: Planner) -> None:
         raise CannotLower(
             f"a change of size from {sizes} to {given}: whole factors of rows and columns are possible"
         )
+    if first is not None:
+        mix(b, layer, (source, target), (factors[2], factors[3]), first)
+        return
     for size, factor in zip(sizes[2:], factors[2:], strict=True):
         if factor > 1 and not repeats_evenly(attributes, node, size, factor):
             raise CannotLower("positions that are not repeated evenly", change=NEAREST)

@@ -97,7 +97,7 @@ def test_wide_rows_that_are_repeated(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "scale", "reason"),
-    [("linear", 2.0, "mode linear"), ("nearest", 1.5, "whole factors")],
+    [("cubic", 2.0, "mode cubic"), ("nearest", 1.5, "whole factors")],
 )
 def test_sizes_that_are_the_hosts(tmp_path: Path, mode: str, scale: float, reason: str) -> None:
     model = Model(1, 8, 6, 6)
