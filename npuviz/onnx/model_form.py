@@ -44,6 +44,8 @@ class ModelForm:
     integer_products  whether products between DequantizeLinear and QuantizeLinear become those of integers
     most_padding     largest padding on either side of an axis that a convolution can apply; a larger Pad
     stays
+    most_stride      largest stride that a convolution can have; one with a kernel as large as a larger stride
+    becomes one of patches
     """
 
     whole: Callable[[onnx.NodeProto], bool] | None = None
@@ -55,6 +57,7 @@ class ModelForm:
     selection_elements: int = 0
     integer_products: bool = False
     most_padding: int = 1 << 30
+    most_stride: int = 1 << 30
 
 
 AS_IT_IS = ModelForm()

@@ -17,7 +17,7 @@ from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.negative_sizes import refuse_deadly_sizes
 from npuviz.onnx.passes.axis_moves import settle_transposes
-from npuviz.onnx.passes.convolution_parts import settle_convolutions
+from npuviz.onnx.passes.convolution_parts import Limits, settle_convolutions
 from npuviz.onnx.passes.dynamic_products import write_as_floats, write_float_lstms
 from npuviz.onnx.passes.empty_inputs import leave_out_empty
 from npuviz.onnx.passes.lengths import settle_lengths
@@ -125,10 +125,11 @@ def _settle_moves(draft: Draft, shapes: Shapes) -> bool:
     return any(found)
 
 
-def _settle_parts(form: ModelForm, draft: Draft, _: Shapes) -> bool:
+def _settle_parts(form: ModelForm, draft: Draft, shapes: Shapes) -> bool:
     """Fold operators next to convolutions into them, and conversions around products of 8-bit integers if
     the machine wants that. Returns whether there were any."""
-    found = [settle_convolutions(draft, form.most_padding), form.integer_products and settle_products(draft)]
+    limits = Limits(form.most_padding, form.most_stride)
+    found = [settle_convolutions(draft, limits, shapes), form.integer_products and settle_products(draft)]
     return any(found)
 
 

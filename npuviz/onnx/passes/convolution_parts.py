@@ -1,16 +1,18 @@
 """Folds operators next to a convolution into it: a Pad before it, and products and sums with constants
-behind it.
+behind it; writes one with a large stride as a convolution of patches.
 
 Exporters write them as separate operators, for which machines would store the padded or scaled tensor once
 more.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, helper
 
 from npuviz.onnx.draft import Draft
 from npuviz.onnx.node_order import names_read, replace_nodes
-from npuviz.onnx.passes.neighbours import Neighbours, store_weight
+from npuviz.onnx.passes.neighbours import Neighbours, Shapes, store_weight
 
 _FIRST_SPATIAL = 2
 _SCALES, _SHIFTS = ("Mul", "Div"), ("Add", "Sub")
@@ -20,24 +22,66 @@ OLDEST_OPSET = 11
 """The first operator set in which Pad has its sizes as an input."""
 
 
-def settle_convolutions(draft: Draft, most_padding: int) -> bool:
+@dataclass(frozen=True)
+class Limits:
+    """What a machine's convolutions take: the largest padding and stride, as of ModelForm."""
+
+    padding: int
+    stride: int
+
+
+def settle_convolutions(draft: Draft, limits: Limits, shapes: Shapes) -> bool:
     """Fold Pads before convolutions, and products and sums with constants behind them, into the convolutions.
 
-    Changes the draft in place. Returns whether anything was folded.
-
-    most_padding  as of ModelForm
+    A convolution whose kernel is as large as its stride, which is over the limit, gets one pixel for each of
+    its windows: SpaceToDepth, and a kernel of one pixel. Changes the draft in place. Returns whether anything
+    was changed.
     """
     graph = draft.proto.graph
     convolutions = [node for node in graph.node if _is(node, "Conv")]
     if not convolutions:
         return False
-    parts = _Parts(draft, most_padding)
+    parts = _Parts(draft, limits.padding)
     found = [parts.take_pad(node) for node in convolutions]
     found += [parts.take_behind(node) for node in convolutions]
-    if any(found):
+    patches = {id(node): each for node in convolutions if (each := _as_patches(draft, node, limits, shapes))}
+    if patches:
+        made = [patches.get(id(node), [node]) for node in graph.node]
+        replace_nodes(graph, [each for nodes in made for each in nodes])
+    if any(found) or patches:
         read = names_read(graph)
         replace_nodes(graph, [node for node in graph.node if any(name in read for name in node.output)])
-    return any(found)
+    return any(found) or bool(patches)
+
+
+def _as_patches(draft: Draft, node: NodeProto, limits: Limits, shapes: Shapes) -> list[NodeProto]:
+    """Return the nodes of a convolution whose windows become pixels; [] for one with another form."""
+    weights = draft.weights.get(node.input[1])
+    picture = shapes.get(node.input[0], (0, ()))[1]
+    strides = _attribute(node, "strides")
+    size = strides.ints[0] if strides is not None else 1
+    given = {name: each for name in ("pads", "dilations", "group") if (each := _attribute(node, name))}
+    is_plain = not any(given["pads"].ints if "pads" in given else ()) and _takes_pads(node)
+    is_whole = all(each == 1 for each in given["dilations"].ints) if "dilations" in given else True
+    if (
+        weights is None
+        or size <= limits.stride
+        or not (is_plain and is_whole)
+        or ("group" in given and given["group"].i != 1)
+        or weights.shape[2:] != (size, size)
+        or list(strides.ints if strides is not None else ()) != [size, size]
+        or len(picture) != 4
+        or any(each % size for each in picture[2:])
+    ):
+        return []
+    kernels = weights.transpose(0, 2, 3, 1).reshape(len(weights), -1, 1, 1)
+    pixels = f"{node.output[0]}__patches"
+    patches = helper.make_node(
+        "SpaceToDepth", [node.input[0]], [pixels], name=f"{node.name}/patches", blocksize=size
+    )
+    stored = store_weight(draft, f"{node.output[0]}__kernels", np.ascontiguousarray(kernels))
+    product = helper.make_node("Conv", [pixels, stored, *node.input[2:]], node.output[:], name=node.name)
+    return [patches, product]
 
 
 def _is(node: NodeProto, *kinds: str) -> bool:

@@ -110,3 +110,29 @@ def test_a_factor_that_would_leave_no_bits_of_the_kernels_stays(
     nodes = [_node("Conv", ["x", "w"], "c"), _node("Mul", ["c", "f"], "y")]
     weights = {"w": random(6, 4, 3, 3), "f": np.array(factor, np.float32)}
     assert ("Mul" not in _kinds(tmp_path, nodes, weights)) == is_folded
+
+
+@pytest.mark.parametrize(
+    ("kernel", "attributes", "limit", "expected"),
+    [
+        (3, {"strides": [3, 3]}, 2, ["SpaceToDepth", "Conv"]),
+        (3, {"strides": [3, 3], "auto_pad": "VALID", "dilations": [1, 1]}, 2, ["SpaceToDepth", "Conv"]),
+        (3, {"strides": [3, 3]}, 3, ["Conv"]),
+        (2, {"strides": [3, 3]}, 2, ["Conv"]),
+        (3, {"strides": [3, 4]}, 2, ["Conv"]),
+        (3, {"strides": [3, 3], "pads": [0, 1, 0, 2]}, 2, ["Conv"]),
+        (3, {"strides": [3, 3], "auto_pad": "SAME_UPPER"}, 2, ["Conv"]),
+        (4, {"strides": [4, 4]}, 3, ["Conv"]),
+        (3, {"strides": [3, 3], "group": 2}, 2, ["Conv"]),
+    ],
+)
+def test_windows_beyond_the_largest_stride_become_pixels(
+    tmp_path: Path, kernel: int, attributes: dict[str, Any], limit: int, expected: list[str]
+) -> None:
+    weights = {"w": random(6, 4 // attributes.get("group", 1), kernel, kernel), "b": random(6)}
+    file = save(
+        tmp_path / "m.onnx", [_node("Conv", ["x", "w", "b"], "y", **attributes)], [value("x", [2, 4, 6, 9])],
+        [value("y", None)], weights,
+    )  # fmt: skip
+    graph = read_the_same(file, {"x": (2, 4, 6, 9)}, form=ModelForm(most_stride=limit))
+    assert [node.op_type for node in graph.nodes] == expected

@@ -53,6 +53,8 @@ take as long; more come from DDR again at every step, in fp16, whereas the Host 
 _MOST_PADDING = 15
 """Most padding in a register: 4 bits. Ref: XML, CNA PAD_CON0. More padding lies in memory, where a Pad can
 write it just as well."""
+_MOST_STRIDE = 7
+"""Largest stride in a register: 3 bits. Ref: XML, CNA CONV_CON3."""
 _MOST_AT_A_PRICE = 1 << 23
 """The same where the Host should have little to do: the NPU takes 1.1 times as long for a million, and reads
 whatever is larger from DDR, too."""
@@ -69,6 +71,7 @@ def _form(most_weights: int, *, is_flat: bool = False) -> ModelForm:
         float_products=True,
         float_recurrence=most_weights,
         most_padding=_MOST_PADDING,
+        most_stride=_MOST_STRIDE,
     )
 
 
