@@ -23,7 +23,7 @@ from npuviz.onnx.check.references import References
 from npuviz.onnx.check.saturation import saturated_errors
 from npuviz.onnx.check.spread import spread_of
 from npuviz.onnx.check.steadiness import EXPLAINS, IS_MUCH, moves, remark
-from npuviz.onnx.semantics.operators import draws, is_requantized
+from npuviz.onnx.semantics.operators import draws, holds_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import CheckResult, Finding, TensorErrors, Verdict
@@ -364,7 +364,7 @@ class Comparison:
 
     def _steps(self, tensor: int) -> float:
         """Return by how much the integers of a tensor may differ."""
-        if not is_requantized(self._graph, tensor):
+        if not holds_requantized(self._graph, tensor):
             return 0.0
         return max(self._precision.steps, self._allowed[tensor].share * 256)
 

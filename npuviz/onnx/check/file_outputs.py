@@ -18,7 +18,7 @@ from npuviz.onnx.reference import RUNTIME_OPSET
 from npuviz.onnx.run_limit import limited, loop_names
 from npuviz.onnx.runtime import onnxruntime
 from npuviz.onnx.semantics.maps import numbers_of
-from npuviz.onnx.semantics.operators import is_requantized
+from npuviz.onnx.semantics.operators import holds_requantized
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 
@@ -95,7 +95,7 @@ def _deviation(
         return whole.as_uncertain() if _is_coarse(graph, references, tensor, whole) else whole
     if wanted.dtype.kind not in "iub":
         return Deviation(0.0, 0.0, not np.array_equal(found, wanted))
-    steps = max(1.0, share * 256) if is_requantized(graph, tensor) else 0.0
+    steps = max(1.0, share * 256) if holds_requantized(graph, tensor) else 0.0
     whole = integer_deviation(found, wanted, steps)
     if not whole.is_beyond or steps:
         return whole

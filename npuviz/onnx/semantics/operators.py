@@ -43,6 +43,19 @@ def is_requantized(graph: Graph, tensor: int) -> bool:
     return found.dtype in ("int8", "uint8") and graph.nodes[found.producer].op_type in REQUANTIZING
 
 
+def holds_requantized(graph: Graph, tensor: int) -> bool:
+    """Return whether a computed 8-bit tensor holds such integers, or was moved or chosen from a tensor that
+    does: what that is off by, it is off by."""
+    while graph.tensors[tensor].dtype in ("int8", "uint8") and graph.tensors[tensor].producer >= 0:
+        node = graph.nodes[graph.tensors[tensor].producer]
+        if node.op_type in REQUANTIZING:
+            return True
+        if node.op_type not in MOVING or not node.inputs or node.inputs[0] < 0:
+            return False
+        tensor = node.inputs[0]
+    return False
+
+
 def computed_tensors(graph: Graph) -> list[int]:
     """Return the computed tensors of numbers, in the order of the nodes."""
     return [

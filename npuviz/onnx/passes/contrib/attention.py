@@ -92,7 +92,10 @@ def as_heads(writer: Writer, name: str, shape: tuple[int, int, int, int]) -> str
 
 
 def _before(writer: Writer, lengths: str, sizes: Heads) -> str:
-    """Compute the number of cache rows in use before the new ones, (batch, 1) int64."""
+    """Compute the number of cache rows in use before the new ones, (batch, 1) int64: none without a cache,
+    where shorter sequences of a batch are filled up behind."""
+    if not sizes.cached:
+        return writer.constant("before", np.zeros((sizes.batch, 1), np.int64))
     key = ("before", lengths, sizes.batch, sizes.rows)
     if writer.shared(key):
         return writer.shared(key)

@@ -82,7 +82,12 @@ def is_standard_attention(node: NodeProto) -> bool:
 def only_recurrent_or_standard(node: NodeProto) -> bool:
     """Return True for the nodes of `only_recurrent`, except operators on 8-bit tensors that the standard does
     not have."""
-    return only_recurrent(node) and (node.op_type not in QUANTISED or node.op_type in _STANDARD)
+    return only_recurrent(node) and (node.op_type not in QUANTISED or _is_standard_product(node))
+
+
+def _is_standard_product(node: NodeProto) -> bool:
+    """Return whether an operator on 8-bit tensors is the standard's, not com.microsoft's of that name."""
+    return node.op_type in _STANDARD and standard(node)
 
 
 def but_late(whole: Whole) -> Whole:
@@ -107,7 +112,7 @@ def in_plain_form(names: Collection[str], *, adds_rows: bool = False) -> Whole:
 
     def is_plain(node: NodeProto) -> bool:
         if node.op_type in QUANTISED:
-            return node.op_type in _STANDARD
+            return _is_standard_product(node)
         if node.op_type in SELECTION:
             return not adds_rows
         if node.op_type in RECURRENT:

@@ -1,6 +1,7 @@
 """Rewrites operators on 8-bit tensors as their float forms between DequantizeLinear and QuantizeLinear."""
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from onnx import NodeProto, helper
 from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 _AXES_FROM = 13
-"""The operator set from which on DequantizeLinear has an axis."""
+"""The operator set from which on DequantizeLinear has an axis, and Softmax works on one axis only."""
 
 
 def _real(writer: Writer, first: int, axis: int = 0) -> str:
@@ -49,11 +50,20 @@ def _attributes(node: NodeProto, *without: str) -> dict[str, Any]:
 
 
 def write_conv(writer: Writer, node: NodeProto) -> None:
-    """Rewrite QLinearConv, whose bias has the scale of features times weights."""
-    inputs = [_real(writer, 0), _real(writer, 3)]
+    """Rewrite QLinearConv, whose bias has the scale of features times weights; that of com.microsoft may have
+    its channels last, but for those of the weights."""
+    rank = len(writer.shape(writer.given(0)))
+    is_turned = bool(writer.attribute("channels_last", 0))
+    source = _real(writer, 0)
+    if is_turned:
+        source = writer.add("Transpose", [source], perm=[0, rank - 1, *range(1, rank - 1)])
+    inputs = [source, _real(writer, 3)]
     if writer.given(8):
         inputs.append(_bias(writer, writer.given(1), writer.given(4), writer.given(8)))
-    _stored(writer, writer.add("Conv", inputs, **_attributes(node)), 6)
+    made = writer.add("Conv", inputs, **_attributes(node, "channels_last"))
+    if is_turned:
+        made = writer.add("Transpose", [made], perm=[0, *range(2, rank), 1])
+    _stored(writer, made, 6)
 
 
 def _bias(writer: Writer, *names: str) -> str:
@@ -101,6 +111,25 @@ def _single(op_type: str, *without: str) -> Callable[[Writer, NodeProto], None]:
     return write
 
 
+def write_softmax(writer: Writer, node: NodeProto) -> None:
+    """Rewrite QLinearSoftmax, whose meaning is that of a version of its own: before 13, all axes from `axis`
+    on are one row."""
+    del node
+    shape = writer.shape(writer.given(0))
+    last = len(shape) - 1
+    axis = int(writer.attribute("axis", -1)) % max(1, len(shape))
+    real = _real(writer, 0)
+    if axis == last:
+        _stored(writer, writer.add("Softmax", [real], axis=axis), 3)
+    elif int(writer.attribute("opset", 0)) < _AXES_FROM:
+        rows = writer.reshape(real, (prod(shape[:axis]), prod(shape[axis:])))
+        _stored(writer, writer.reshape(writer.add("Softmax", [rows], axis=1), shape), 3)
+    else:
+        order = [place for place in range(last + 1) if place != axis] + [axis]
+        turned = writer.add("Softmax", [writer.add("Transpose", [real], perm=order)], axis=last)
+        _stored(writer, writer.add("Transpose", [turned], perm=np.argsort(order).tolist()), 3)
+
+
 def write_concat(writer: Writer, node: NodeProto) -> None:
     """Rewrite QLinearConcat, whose first inputs are scale and zero point of the result."""
     parts = [_real(writer, place) for place in range(2, len(node.input), 3)]
@@ -118,7 +147,7 @@ WRITERS: Mapping[str, Callable[[Writer, NodeProto], None]] = {
     "QLinearMatMul": write_product,
     "QLinearMul": _pair("Mul"),
     "QLinearSigmoid": _single("Sigmoid"),
-    "QLinearSoftmax": _single("Softmax", "opset"),
+    "QLinearSoftmax": write_softmax,
 }
 """Operator -> function that writes its float form. Of these, QLinearConv and QLinearMatMul are of the
 standard."""

@@ -168,3 +168,29 @@ def test_what_no_core_runs_on_8_bits_runs_on_it_in_floats(
     assert code == 0, out
     assert operator not in out
     assert "on Host" not in out
+
+
+@pytest.mark.parametrize("axis", [None, 1, 2, -1])
+@pytest.mark.parametrize(("opset", "own"), [(17, 13), (17, 11), (12, 12), (12, 13)])
+def test_softmax_has_the_meaning_of_its_own_version(
+    tmp_path: Path, opset: int, own: int, axis: int | None
+) -> None:
+    model = Quantised(2, 3, 4, 5, opset=opset)
+    inputs = ["x", *model.scaled(0.02, 120), *model.scaled(1 / 256, 0)]
+    more = {} if axis is None else {"axis": axis}
+    path = model.save(tmp_path, "QLinearSoftmax", inputs, "com.microsoft", opset=own, **more)
+    same(path, model.shape, "Softmax")
+
+
+@pytest.mark.parametrize("target", ["neuroncore", "systolic", "rk3588"])
+def test_a_convolution_with_channels_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    model = Quantised(1, 6, 7, 3)
+    weights = model.constant(model.random.integers(-64, 64, (4, 3, 3, 2)), "int8")
+    inputs = ["x", *model.scaled(0.02, 120), weights, *model.scaled(0.01, 0, "int8"), *model.scaled(0.2, 99)]
+    path = model.save(tmp_path, "QLinearConv", inputs, "com.microsoft", channels_last=1)
+    same(path, model.shape, "Conv")
+    code = main(["run", str(path), "--target", target, "--check", "--record", "none"])
+    out = capsys.readouterr().out
+    assert code == 0, out

@@ -192,3 +192,41 @@ def test_a_length_that_was_only_assumed_does_not_fix_a_result(tmp_path: Path) ->
     assert present.shape == (2, 1, 3, 2, 4)
     graph = read_model(path, {"rows": 4, "earlier": 3})
     assert next(each for each in graph.tensors if each.name == "present").shape == (2, 1, 3, 7, 4)
+
+
+def test_prompts_of_unlike_length_are_turned_from_their_first_row_on(tmp_path: Path) -> None:
+    """Without a cache, shorter prompts of a batch are filled up behind: keys have positions from 0."""
+    batch, rows, heads, groups, features = 2, 4, 4, 2, 16
+    arrays = {
+        "q": floats(1, batch, rows, heads * features),
+        "k": floats(2, batch, rows, groups * features),
+        "v": floats(3, batch, rows, groups * features),
+        "lengths": np.array([rows - 1, 1], np.int32),
+    }
+    angles = np.outer(np.arange(16), 10000.0 ** (-np.arange(features // 2) / (features // 2)))
+    tables = {name: found(angles).astype(np.float32) for name, found in (("cos", np.cos), ("sin", np.sin))}
+    inputs = ["q", "k", "v", "", "", "lengths", "total", "cos", "sin"]
+    node = made(
+        "GroupQueryAttention",
+        inputs,
+        ["y", "keys", "values"],
+        num_heads=heads,
+        kv_num_heads=groups,
+        do_rotary=1,
+    )
+    path = save(
+        tmp_path / "m.onnx",
+        [node],
+        [value(n, list(a.shape), helper.np_dtype_to_tensor_dtype(a.dtype)) for n, a in arrays.items()],
+        [value(name, None, TensorProto.FLOAT) for name in ("keys", "values")],
+        {"total": np.array(rows, np.int32), **tables},
+        opset=17,
+        domains={"com.microsoft": 1},
+    )
+    wanted = onnxruntime.InferenceSession(str(path)).run(None, dict(arrays))
+    graph = read_model(path, given=Given(arrays))
+    assert "GroupQueryAttention" not in {each.op_type for each in graph.nodes}
+    for found, expected in zip(
+        run_reference(graph, dict(arrays), graph.outputs).values(), wanted, strict=True
+    ):
+        np.testing.assert_allclose(found, np.asarray(expected), rtol=2e-5, atol=2e-5)
