@@ -33,6 +33,8 @@ _ASSUMED = (
     "from the bytes they touch (assumed: the vendor's scheduler is not public)"
 )
 
+_WORDS = (np.dtype(np.int32), np.dtype(np.uint32))
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -251,11 +253,12 @@ class Lowering(Placing):
     def _tensor_tensor(self, step: Step) -> None:
         a, b = (self._view(each) for each in step.sources)
         target, op = self._view(step.target), step.values["op"]
-        # Ref: nki.isa.tensor_tensor: whole numbers go to GpSimd, unless Vector is asked for or one is in PSUM
-        is_vector = step.values.get("engine") == Engine.DVE or any(
-            each is not None and each.buffer == PSUM for each in (step.target, *step.sources)
+        # Ref: nki.isa.tensor_tensor: tiles all of 32-bit integers go to GpSimd, unless Vector is asked for or
+        # one is in PSUM
+        exact = step.values.get("engine") != Engine.DVE and all(
+            each is not None and each.buffer != PSUM and each.dtype in _WORDS
+            for each in (step.target, *step.sources)
         )
-        exact = False if is_vector else None
         self._on_engine(step, lambda engine: self._builder.isa.tensor_tensor(target, a, b, op, engine, exact))
 
     def _tensor_scalar(self, step: Step) -> None:
@@ -427,10 +430,11 @@ def _is_integer(step: Step) -> bool:
     target, source = step.target, step.sources[0]
     assert target is not None
     assert source is not None
-    words = (np.dtype(np.int32), np.dtype(np.uint32))
     numbers = (step.values["x0"], step.values["x1"])
     return (
-        target.dtype in words and source.dtype in words and all(float(each).is_integer() for each in numbers)
+        target.dtype in _WORDS
+        and source.dtype in _WORDS
+        and all(float(each).is_integer() for each in numbers)
     )
 
 

@@ -1,4 +1,4 @@
-# DMAs from SBUF to SBUF: to other partitions, into another type.
+# DMAs from SBUF to SBUF: to other partitions, into another type; sums of whole numbers in a shorter type.
 import ml_dtypes
 import numpy as np
 import pytest
@@ -29,3 +29,20 @@ def kernel(a):
     a = (random(64, 32) * 20).round().astype(TYPES[source])
     (found,) = outputs_of(*loaded(tmp_path, text, {"a": a}, preset=preset))
     assert (found[0] == np.concatenate((a[40], a[7])).astype(TYPES[target])).all()
+
+
+def test_whole_numbers_in_a_shorter_type_are_computed_in_float_and_kept_in_range(tmp_path) -> None:
+    text = f"""{SECOND}
+@nki.jit
+def kernel(a):
+    held = nl.ndarray((64, 32), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=held, src=a)
+    short = nl.ndarray((64, 32), dtype=nl.uint8, buffer=nl.sbuf)
+    nisa.tensor_tensor(short, held, held, nl.add)
+    out = nl.ndarray((64, 32), dtype=nl.uint8, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=short)
+    return out
+"""
+    a = (random(64, 32) * 100).astype(np.int32)
+    (found,) = outputs_of(*loaded(tmp_path, text, {"a": a}, preset="trn2"))
+    assert (found == (2 * a).clip(0, 255)).all()

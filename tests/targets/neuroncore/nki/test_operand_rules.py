@@ -276,6 +276,34 @@ TABLE = [
         "nisa.dma_copy(x, a, engine=nisa.engine.vector)",
         "engine vector: sync or scalar trigger a DMA",
     ),
+    (
+        "tensor_scalar",
+        "nisa.tensor_scalar(y, x, nl.add, 1.0, engine=nisa.engine.gpsimd)",
+        "add on the gpsimd engine: it has rsqrt only",
+    ),
+    ("tensor_scalar", "nisa.tensor_scalar(y, x, nl.add, 1.0, operand1=2.0)", "operand1=2.0 without op1="),
+    (
+        "tensor_reduce",
+        "nisa.tensor_reduce(column, nl.add, x, axis=3)",
+        "axis=3: .*dimensions 0 to 1",
+    ),
+    (
+        "tensor_scalar_reduce",
+        "nisa.tensor_scalar_reduce(y, x, nl.add, 1.0, nl.add, None, reduce_cmd=nisa.reduce_cmd.load_reduce)",
+        "reduce_cmd.load_reduce needs reduce_init=",
+    ),
+    (
+        "rand_set_state",
+        "nisa.rand_set_state(new((128, 24), nl.uint32), engine=nisa.engine.vector)",
+        "on this engine: NeuronCore-v4",
+    ),
+    ("rng", "trn1 @ nisa.rng(integers, engine=nisa.engine.gpsimd)", "on this engine: NeuronCore-v3"),
+    ("dropout", "nisa.dropout(y, x, new((128, 2)))", r"prob .*\[128, 2\] must be \[128, 1\]"),
+    (
+        "dropout",
+        "nisa.dropout(integers, integers, new((128, 1), nl.bfloat16))",
+        "prob .*bfloat16.* must be float32",
+    ),
     ("nl.store", "nl.store(out, p)", "value psum .* must lie in SBUF"),
     ("nl.program_id", "nl.program_id(3)", "invalid program axis 3, the grid has 1"),
 ]
@@ -317,6 +345,20 @@ def test_views_and_arguments_say_what_was_found(tmp_path, line, message) -> None
     text = HEAD + f"    {line}\n"
     with pytest.raises(NpuvizError, match=f"^kernel.py:{len(text.splitlines())}: .*{message}"):
         loaded(tmp_path, text, {}, **{"shape.a": "128x128"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nisa.dropout(half, half, new((128, 1), nl.bfloat16))",
+        "nisa.tensor_reduce(column, nl.add, x, axis=-1)",
+        "nisa.tensor_scalar(y, x, nl.rsqrt, 0.0, engine=nisa.engine.gpsimd)",
+    ],
+)
+def test_what_the_documentation_allows_runs(tmp_path, line) -> None:
+    text = HEAD + f"    {line}\n    nisa.dma_copy(out, x)\n    return out\n"
+    _, program = loaded(tmp_path, text, {"a": random(128, 128)}, preset="trn2")
+    assert not any(REFUSED in each.text for each in program.notes)
 
 
 def test_each_function_with_rules_is_one_of_the_documentation() -> None:

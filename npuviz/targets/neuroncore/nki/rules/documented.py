@@ -68,11 +68,20 @@ def _second_operand(call: str, given: Given) -> None:
             raise wrong(call, f"{op} {name_of(given[op])} needs {operand}=")
 
 
-def _on_scalar(call: str, given: Given) -> None:
-    """The pairs of operators that Scalar has."""
-    if int(given.get("engine") or 0) != SCALAR:
-        return
+def _used_operands(call: str, given: Given) -> None:
+    """A second operand has its operator."""
+    if given.get("op1") is None and given.get("operand1") is not None:
+        raise wrong(call, f"operand1={given['operand1']!r} without op1=; leave it out")
+
+
+def _operators_of_engine(call: str, given: Given) -> None:
+    """The operators that Scalar and GpSimd have."""
+    engine = int(given.get("engine") or 0)
     pair = tuple(name_of(given[each]) for each in ("op0", "op1") if given.get(each) is not None)
+    if engine == GPSIMD and "rsqrt" not in pair:
+        raise wrong(call, f"{', '.join(pair)} on the gpsimd engine: it has rsqrt only; use vector")
+    if engine != SCALAR:
+        return
     if pair not in (("multiply", "add"), ("multiply",), ("add",)):
         raise wrong(
             call,
@@ -86,6 +95,8 @@ def _reduced(call: str, given: Given) -> None:
     if not isinstance(data, Tensor) or axis is None:
         return
     chosen: Sequence[Any] = [axis] if isinstance(axis, int) else list(axis)
+    if not all(-data.ndim <= int(each) < data.ndim for each in chosen):
+        raise wrong(call, f"axis={axis!r}: {data!r} has the dimensions 0 to {data.ndim - 1}")
     axes = sorted(int(each) % data.ndim for each in chosen)
     if axes and axes[0] == 0:
         raise wrong(call, f"axis={axis!r}: the partition dimension of {data!r}; use tensor_partition_reduce")
@@ -115,9 +126,12 @@ def _bias_of_first_chip(call: str, given: Given) -> None:
 
 
 def _initial(call: str, given: Given) -> None:
-    """reduce_init is read by load_reduce."""
-    if given.get("reduce_init") is not None and int(given.get("reduce_cmd", 3)) != 4:
+    """reduce_init is read by load_reduce, which needs it."""
+    loads = int(given.get("reduce_cmd", 3)) == 4
+    if given.get("reduce_init") is not None and not loads:
         raise wrong(call, f"reduce_init={given['reduce_init']!r} needs reduce_cmd.load_reduce")
+    if given.get("reduce_init") is None and loads:
+        raise wrong(call, "reduce_cmd.load_reduce needs reduce_init=")
 
 
 def _no_scalar_copy(call: str, given: Given) -> None:
@@ -160,6 +174,25 @@ def _state(call: str, given: Given) -> None:
     words = 24 if int(given.get("engine", GPSIMD) or GPSIMD) == VECTOR else 6
     if isinstance(tensor, Tensor) and elements(tensor) not in (6, 24):
         raise wrong(call, f"{tensor!r} has {elements(tensor)} words in each partition, must be {words}")
+
+
+def _generator(least: dict[int, int]) -> Rule:
+    """The generation of the core from which on an engine has a generator."""
+
+    def check(call: str, given: Given) -> None:
+        version = least.get(int(given.get("engine") or 0))
+        if version is not None:
+            from_version(version)(f"{call} on this engine", given)
+
+    return check
+
+
+def _probability(call: str, given: Given) -> None:
+    """A probability in a tile is a float, of 32 bits for integers."""
+    data = given.get("data")
+    if isinstance(data, Tensor):
+        is_whole = type_name(data) in INTEGERS
+        of_types(("float32",) if is_whole else PRODUCTS, "prob")(call, given)
 
 
 def _seed(call: str, given: Given) -> None:
@@ -227,7 +260,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
         bits_need_integers("op0", "op1", operands=("dst", "data")),
         on_engines(VECTOR, SCALAR, GPSIMD),
         _second_operand,
-        _on_scalar,
+        _used_operands,
+        _operators_of_engine,
     ),
     "scalar_tensor_tensor": (
         none_of(("op0", "op1"), BITWISE, _NO_BITS),
@@ -291,12 +325,18 @@ RULES: dict[str, tuple[Rule, ...]] = {
         same_type("dst", "data"),
     ),
     "local_gather": (of_types(("uint16",), "index"), same_type("dst", "src_buffer")),
-    "dropout": (same_type("dst", "data"), of_types(("float32",), "prob")),
-    "rng": (of_types(INTEGERS, "dst"), on_engines(VECTOR, GPSIMD)),
+    "dropout": (same_type("dst", "data"), _probability, one_value("prob", "data")),
+    "rng": (of_types(INTEGERS, "dst"), on_engines(VECTOR, GPSIMD), _generator({GPSIMD: 3})),
     "rand2": (from_version(4),),
     "set_rng_seed": (lies_in(_CHIP, "src_seeds"), _seed),
-    "rand_set_state": (lies_in((SBUF,), "src_seeds"), of_types(("uint32",), "src_seeds"), _state),
-    "rand_get_state": (from_version(3), of_types(("uint32",), "dst"), _state),
+    "rand_set_state": (
+        from_version(3),
+        lies_in((SBUF,), "src_seeds"),
+        of_types(("uint32",), "src_seeds"),
+        _generator({VECTOR: 4}),
+        _state,
+    ),
+    "rand_get_state": (from_version(3), _generator({VECTOR: 4}), of_types(("uint32",), "dst"), _state),
     "quantize_mx": (
         from_version(4),
         lies_in((SBUF,), "dst", "src", "dst_scale"),
