@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from npuviz.targets.neuroncore.nki.user_python import SHIMS
-from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, ran, random
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, outputs_of, ran, random
 
 MODULES = (
     *("neuronxcc.nki", "neuronxcc.nki.compiler", "neuronxcc.nki.isa", "neuronxcc.nki.isa.constants"),
@@ -46,8 +46,8 @@ def test_a_module_lists_what_it_offers_and_nothing_of_ours(shims, name) -> None:
         (SECOND, "nl.arange(4)", "nl.arange is a name of neuronxcc.nki, generation 1 .*: take slices, nl.ds"),
         (
             SECOND,
-            "from nki.language import mgrid",
-            "nl.mgrid is a name of neuronxcc.nki, .*: take slices, nl.ds",
+            "from nki.language import arange",
+            "nl.arange is a name of neuronxcc.nki, .*: take slices, nl.ds",
         ),
         (SECOND, "from nki.isa import *\n    tensor_copy(spec_in_use(), a)", "'spec_in_use' is not defined"),
         (SECOND, "nki.benchmark(a)", "nki.benchmark is a name of neuronxcc.nki, .*: run kernels by npuviz"),
@@ -81,3 +81,22 @@ def kernel(a):
 """
     a = random(64, 32)
     assert (ran(tmp_path, text, {"a": a}) == a).all()
+
+
+def test_grids_of_generation_1_run_in_generation_2_with_a_warning(tmp_path) -> None:
+    text = f"""{SECOND}
+@nki.jit
+def kernel(a):
+    out = nl.ndarray((64, 32), dtype=a.dtype, buffer=nl.shared_hbm)
+    i, j = nl.mgrid[0:64, 0:40]
+    nl.store(out[i, j], nl.load(a[i, j], mask=j < 32), mask=j < 32)
+    return out
+"""
+    a = random(64, 32)
+    spec, program = loaded(tmp_path, text, {"a": a})
+    (found,) = outputs_of(spec, program)
+    assert (found == a).all()
+    line = text[: text.index("nl.mgrid")].count("\n") + 1
+    told = [each.text for each in program.notes]
+    assert any(f"kernel.py:{line}: nl.mgrid: generation 2 does not" in each for each in told)
+    assert any(f"kernel.py:{line + 1}: nl.load: mask= is not supported since 0.2.0" in each for each in told)

@@ -115,7 +115,10 @@ def _by_slices(tensor: Tensor, items: list[Any]) -> Tensor:
         Index(tuple(shape), const, tuple(step if k == target else 0 for k in range(rank)))
         for const, step, target in coefficients
     ]
-    return _at(tensor, tuple(shape), expressions)
+    made = _at(tensor, tuple(shape), expressions)
+    if made.pending and current().version > 1 and not current().has_offsets:
+        made.boxed(None)  # nothing will make it smaller
+    return made
 
 
 def _by_index(tensor: Tensor, items: list[Any]) -> Tensor:
@@ -202,8 +205,6 @@ def _at(tensor: Tensor, shape: tuple[int, ...], expressions: Sequence[Index]) ->
         steps[0] = 1
     made = tensor.viewed(shape, tuple(steps), offset, start)
     made.pending = tuple(pending)
-    if pending and current().version > 1 and not current().has_offsets:  # nothing will make it smaller
-        made.boxed(None)
     return made
 
 

@@ -37,9 +37,10 @@ def member_rules(function: FunctionType) -> tuple[Rule, ...]:
     return tuple(_member(each, _ENUMERATIONS[each]) for each in parameters if each in _ENUMERATIONS)
 
 
-def memory_rules(function: FunctionType) -> tuple[Rule, ...]:
-    """The rule of a function that takes a memory."""
-    return (_memory,) if "buffer" in inspect.signature(function).parameters else ()
+def language_rules(function: FunctionType) -> tuple[Rule, ...]:
+    """The rules of a function of nl that takes a memory, or that takes a mask in generation 1."""
+    parameters = inspect.signature(function).parameters
+    return tuple(rule for name, rule in (("buffer", _memory), ("mask", _mask)) if name in parameters)
 
 
 def _member(parameter: str, members: type[Enum]) -> Rule:
@@ -64,6 +65,12 @@ def _member(parameter: str, members: type[Enum]) -> Rule:
 
 def _name(members: type[Any]) -> str:
     return _PUBLIC.get(members, members.__name__)
+
+
+def _mask(call: str, given: Given) -> None:
+    """Generation 2 has no masks."""
+    if given.get("mask") is not None:
+        warn(call, "mask= is not supported since 0.2.0; take slices of the right size")
 
 
 def _memory(call: str, given: Given) -> None:

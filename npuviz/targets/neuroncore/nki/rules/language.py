@@ -3,6 +3,9 @@
 # Ref: aws-neuron-sdk 81ce03ae, release-notes/components/nki.rst, 0.3.0 to 0.6.0: known issues of nki.language
 """
 
+from typing import Any
+
+from npuviz.targets.neuroncore.nki.calls.language import mgrid
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor
@@ -58,6 +61,20 @@ def _program_axis(call: str, given: Given) -> None:
         raise wrong(call, f"invalid program axis {axis}, the grid has {count}")
 
 
+class _Grid:
+    """nl.mgrid, which kernels take from generation 1 with them.
+
+    # Ref: aws-neuron-sdk 81ce03ae, nki/migration/index.rst, "Update indexing syntax for mgrid and arange"; of
+    # the two only arange is listed as removed, and nki/api/nki/language does not have mgrid
+    """
+
+    def __getitem__(self, key: Any) -> Any:
+        warn("nl.mgrid", "generation 2 does not document it; take slices, nl.ds(start, size) or tensor.ap")
+        return mgrid[key]
+
+
+KEPT = {"mgrid": _Grid()}
+"""Names that are not documented for generation 2, and that kernels use."""
 LANGUAGE_RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys(_BINARY, (_same_shapes,)),
     "divide": (tells("there is no such instruction; multiply by nl.reciprocal"),),

@@ -63,7 +63,6 @@ _SLICES = "take slices, nl.ds(start, size), or tensor.ap(pattern)"
 _LEAST = "give the number itself: float(np.finfo(np.float32).min)"
 INSTEAD_SECOND = {
     "nl.arange": _SLICES,
-    "nl.mgrid": _SLICES,
     "nl.fp32": _LEAST,
     "nl.bfp16": _LEAST,
     "nl.finfo": _LEAST,
@@ -87,11 +86,17 @@ _PACKAGES = ("neuronxcc.nki", "nki")
 
 
 def keep_public(
-    module: dict[str, Any], prefix: str, names: tuple[str, ...], others: tuple[str, ...], version: int
+    module: dict[str, Any],
+    prefix: str,
+    names: tuple[str, ...],
+    others: tuple[str, ...],
+    version: int,
+    kept: Mapping[str, object] | None = None,
 ) -> Callable[[str], object]:
     """Take all but public names out of a module; what asks for another one is told about it.
 
     others   names of the module in the other generation
+    kept     what files use although it is not documented any more, by name; not listed
     returns  the module's `__getattr__`
     """
     for name in [each for each in module if not each.startswith("_") and each not in names]:
@@ -100,6 +105,8 @@ def keep_public(
     module["__dir__"] = lambda: public
 
     def missing(name: str) -> object:
+        if kept and name in kept:
+            return kept[name]
         error = Undocumented(f"{prefix}.{name}", _of_other(prefix, name, others, version, INSTEAD_SECOND))
         if _is_imported():
             raise ImportError(str(error))  # of an AttributeError Python tells nothing there
