@@ -59,7 +59,9 @@ CACHE_ROWS = ("npuviz.cache", "rows")
 """Key and value of a model's metadata: GroupQueryAttention returns the new rows of the cache only. The caller
 then writes these rows to its cache, instead of a copy of the whole cache."""
 OLDEST_OPSET = 9
-"""The first operator set with Where."""
+"""The first operator set with Where, which many of the plainer forms have."""
+_OF_ANY_OPSET = frozenset(("ConvTranspose", *VOLUMES))
+"""Operators whose plainer forms all operator sets have that are read."""
 
 
 Whole = Callable[[NodeProto], bool]
@@ -191,7 +193,7 @@ def _for_version(draft: Draft, whole: Whole) -> Whole:
     """Return the predicate that also keeps what cannot be written in the operators of the model's version."""
     if opset_of(draft.proto) >= OLDEST_OPSET:
         return whole
-    return lambda node: node.op_type not in VOLUMES or whole(node)
+    return lambda node: node.op_type not in _OF_ANY_OPSET or whole(node)
 
 
 def _is_wanted(node: NodeProto, whole: Whole) -> bool:

@@ -15,7 +15,9 @@ from onnx import NodeProto
 from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 
 _NEW_LISTS = 11
-"""The first operator set in which DepthToSpace has a mode, and Slice and Pad have lists as inputs."""
+"""The first operator set in which DepthToSpace has a mode, and Pad has lists as inputs."""
+_SLICED_BY_INPUTS = 10
+"""The first operator set in which Slice has lists as inputs."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def write_conv_transpose(writer: Writer, node: NodeProto) -> None:
     source, weights = writer.given(0), writer.known(writer.given(1))
     shape, wanted = writer.shape(source), writer.shape(writer.wanted(0))
     rank, group = weights.ndim - 2, int(writer.attribute("group", 1))
-    if writer.opset < _NEW_LISTS or rank < 1 or len(shape) != rank + 2 or not prod(wanted):
+    if rank < 1 or len(shape) != rank + 2 or not prod(wanted):
         raise CannotWrite
     axes = [
         _axis(writer, index, shape[2 + index], wanted[2 + index], weights.shape[2 + index], rank)
@@ -60,13 +62,20 @@ def write_conv_transpose(writer: Writer, node: NodeProto) -> None:
     if prod(strides) > 1:
         made = _spread(writer, made, (shape[0], outputs), axes, "" if is_cut else writer.wanted(0))
     if is_cut:
-        lists = {
-            "starts": [axis.start for axis in axes],
-            "ends": [axis.stop for axis in axes],
-            "axes": [2 + index for index in range(rank)],
-        }
-        cut = [writer.constant(name, np.array(values, np.int64)) for name, values in lists.items()]
-        writer.add("Slice", [made, *cut], writer.wanted(0))
+        write_slice(writer, made, [(axis.start, axis.stop) for axis in axes], writer.wanted(0))
+
+
+def write_slice(writer: Writer, source: str, spans: Sequence[tuple[int, int]], output: str) -> str:
+    """Cut (start, stop) out of each spatial axis. Returns the name of the result."""
+    lists = {
+        "starts": [start for start, _ in spans],
+        "ends": [stop for _, stop in spans],
+        "axes": [2 + index for index in range(len(spans))],
+    }
+    if writer.opset < _SLICED_BY_INPUTS:
+        return writer.add("Slice", [source], output, **lists)
+    cut = [writer.constant(name, np.array(values, np.int64)) for name, values in lists.items()]
+    return writer.add("Slice", [source, *cut], output)
 
 
 def _axis(writer: Writer, index: int, size: int, wanted: int, kernel: int, rank: int) -> _Axis:
@@ -119,7 +128,7 @@ def _phases(weights: np.ndarray, axes: Sequence[_Axis], group: int) -> np.ndarra
 def _spread(writer: Writer, made: str, front: tuple[int, int], axes: Sequence[_Axis], output: str) -> str:
     """Move channels (outputs, phases of each axis) to pixels."""
     strides = [axis.stride for axis in axes]
-    if len(axes) == 2 and strides[0] == strides[1]:
+    if len(axes) == 2 and strides[0] == strides[1] and writer.opset >= _NEW_LISTS:
         return writer.add("DepthToSpace", [made], output, blocksize=strides[0], mode="CRD")
     sizes = [axis.made for axis in axes]
     apart = writer.reshape(made, [*front, *strides, *sizes])

@@ -9,6 +9,12 @@ from npuviz.base.errors import FormatError
 from npuviz.onnx.passes.contrib.writer import CannotWrite, Writer
 from npuviz.onnx.passes.own_bodies.branches import write_if
 from npuviz.onnx.passes.own_bodies.determinant import write_det
+from npuviz.onnx.passes.own_bodies.images import (
+    write_affine,
+    write_crop,
+    write_image_scaler,
+    write_instance_normalization,
+)
 from npuviz.onnx.passes.own_bodies.trees import write_tree_ensemble
 from npuviz.onnx.semantics.operators import RANDOM
 from npuviz.onnx.single_node import run_node
@@ -36,7 +42,14 @@ def write_array_feature_extractor(writer: Writer, node: NodeProto) -> None:
 
 
 Write = Callable[[Writer, NodeProto], None]
-_STANDARD: Mapping[str, Write] = {"Det": write_det, "If": write_if}
+_STANDARD: Mapping[str, Write] = {
+    "Affine": write_affine,
+    "Crop": write_crop,
+    "Det": write_det,
+    "If": write_if,
+    "ImageScaler": write_image_scaler,
+    "InstanceNormalization": write_instance_normalization,
+}
 _TABULAR: Mapping[str, Write] = {
     "ArrayFeatureExtractor": write_array_feature_extractor,
     "TreeEnsemble": write_tree_ensemble,

@@ -16,7 +16,9 @@ from npuviz.onnx.reference import run_reference
 ALL = ModelForm(whole=lambda _: False)
 
 
-def _save(folder: Path, node: onnx.NodeProto, shape: tuple[int, ...], **known: np.ndarray) -> Path:
+def _save(
+    folder: Path, node: onnx.NodeProto, shape: tuple[int, ...], opset: int = 17, /, **known: np.ndarray
+) -> Path:
     graph = helper.make_graph(
         [node],
         "g",
@@ -24,7 +26,7 @@ def _save(folder: Path, node: onnx.NodeProto, shape: tuple[int, ...], **known: n
         [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
         [numpy_helper.from_array(array, name) for name, array in known.items()],
     )
-    opsets = [helper.make_opsetid("", 17)]
+    opsets = [helper.make_opsetid("", opset)]
     path = folder / "model.onnx"
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
     return path
@@ -74,6 +76,15 @@ def test_a_transposed_convolution_is_a_plain_one(
     node = helper.make_node("ConvTranspose", ["x", *known], ["y"], "up", **attributes)
     written = _assert_same(_save(tmp_path, node, (2, 4, *size), **known), (2, 4, *size))
     assert "Conv" in written
+    assert "ConvTranspose" not in written
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 10, 11])
+def test_old_operator_sets(opset: int, tmp_path: Path) -> None:
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], "up", strides=[2, 2], pads=[1, 0, 1, 0])
+    written = _assert_same(_save(tmp_path, node, (2, 4, 5, 4), opset, w=_floats(4, 3, 3, 3)), (2, 4, 5, 4))
+    assert "Conv" in written
+    assert "Slice" in written
     assert "ConvTranspose" not in written
 
 
