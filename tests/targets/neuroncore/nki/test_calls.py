@@ -236,3 +236,39 @@ def test_commands_step_a_unit_by_lines_both_ways(tmp_path: Path) -> None:
         assert [point.id for point in session.breakpoints.all] == [made.id]
     finally:
         opened.close()
+
+
+WHILE = (
+    SECOND
+    + """
+@nki.jit
+def kernel(a):
+    n = 2
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 8), dtype=a.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=a)
+    LOOP
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+)
+CALL = "nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)"
+
+
+@pytest.mark.parametrize(
+    ("loop", "values"),
+    [
+        ("i = 1\n    while i < 4:\n        {call}\n        i += 1", [1, 2, 3]),
+        ("i = 8\n    while i > n:\n        {call}\n        i //= 2", [8, 4]),
+        ("i = 0\n    while i < 3:\n        i += 1\n        {call}", [0, 1, 2]),
+        ("i = 6\n    while i > 0 and n:\n        {call}\n        i -= 2\n        {call}", [6, 4, 2]),
+        ("i = 0\n    while i < 3:\n        {call}\n        i += 1\n        i += 1", []),
+        ("i = 8\n    while i > 3:\n        i //= 2\n        {call}", []),
+        ("i = 0\n    while i < 3:\n        {call}\n        i += n", []),
+    ],
+)  # fmt: skip
+def test_turns_of_while_are_told_apart_by_what_counts_them(tmp_path, loop: str, values: list[int]) -> None:
+    kernel = WHILE.replace("LOOP", loop.format(call=CALL))
+    program = loaded(tmp_path, kernel, {}, **{"shape.a": "128x8"})[1]
+    found = {turn for stack in _stacks(program) for _, turns in stack for turn in turns}
+    assert found == {("i", value, turn, len(values)) for turn, value in enumerate(values, 1)}

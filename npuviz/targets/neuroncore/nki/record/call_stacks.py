@@ -9,9 +9,11 @@ from typing import Any
 
 from npuviz.targets.neuroncore.nki.record.variable_names import OWN_FOLDER, text_of, users_frame
 
-Heads = tuple[tuple[int, str, str], ...]
-"""Line, variable and called function ("" if it is another expression) of each loop around a line, outermost
-first."""
+Head = tuple[int, str, str, int]
+"""Line and variable of a loop, called function ("" if it is another expression), and by how much the variable
+has grown already where a turn has changed it."""
+Heads = tuple[Head, ...]
+"""Loops around a line, outermost first."""
 Value = int | tuple[int, int] | None
 """What a loop's variable is now; of a loop on a value of the chip that value, and the number of the turn;
 None for what is no integer."""
@@ -22,6 +24,9 @@ Stack = tuple[tuple[str, str, int, tuple[Value, ...], Passed], ...]
 around that line are now."""
 ON_THE_CHIP = "while"
 """What a loop on a register loops over."""
+_SUMS = ast.Add | ast.Sub
+_STEPS = _SUMS | ast.Mult | ast.FloorDiv | ast.LShift | ast.RShift
+"""Operators with which a variable has another value in each turn."""
 _LOOPS = {"fori_loop": "index", "while_loop": "turn"}
 """Functions of NKI that call a body in each turn -> their variable with its value."""
 
@@ -85,8 +90,10 @@ def stack_now(chip_turns: Turns) -> Stack:
             variables = frame.f_locals
             values = tuple(
                 [
-                    chip_turns.get((frame, head)) if over == ON_THE_CHIP else _index(variables.get(variable))
-                    for head, variable, over in heads
+                    chip_turns.get((frame, head))
+                    if over == ON_THE_CHIP
+                    else _index(variables.get(variable), grown)
+                    for head, variable, over, grown in heads
                 ]
             )
         found.append((file, code.co_name, line, values, passed))
@@ -104,8 +111,8 @@ def _turn_of_body(frame: FrameType, body: str) -> Passed:
     return ((names[0] if names else body, known),)
 
 
-def _index(value: Any) -> int | None:
-    return int(value) if hasattr(value, "__index__") else None
+def _index(value: Any, grown: int = 0) -> int | None:
+    return int(value) - grown if hasattr(value, "__index__") else None
 
 
 def moment_of(program: tuple[int, ...], stack: Stack) -> Moment:
@@ -128,7 +135,7 @@ def _turns(file: str, line: int, values: Sequence[Value]) -> tuple[LoopTurn, ...
     heads = _loops_of(file).get(line, ())
     return tuple(
         _turn(head, variable, value, over)
-        for (head, variable, over), value in zip(heads, values, strict=True)
+        for (head, variable, over, _grown), value in zip(heads, values, strict=True)
         if value is not None
     )
 
@@ -164,8 +171,11 @@ def _loops_of_text(text: bytes) -> dict[int, Heads]:
         head = _head_of(node)
         inner = (*heads, head) if head is not None else heads
         body = set(map(id, node.body)) if isinstance(node, ast.For | ast.While) else set[int]()
+        counting = _counting(node) if head is not None and isinstance(node, ast.While) else None
         for child in ast.iter_child_nodes(node):
             around = inner if id(child) in body else heads
+            if child is counting and head is not None:
+                inner = (*heads, (*head[:3], _growth(counting)))
             if isinstance(child, ast.stmt) and around:
                 for line in range(child.lineno, (child.end_lineno or child.lineno) + 1):
                     if len(around) >= len(found.get(line, ())):
@@ -174,13 +184,45 @@ def _loops_of_text(text: bytes) -> dict[int, Heads]:
     return found
 
 
-def _head_of(node: ast.AST) -> tuple[int, str, str] | None:
+def _head_of(node: ast.AST) -> Head | None:
     """The head of a loop with a variable; None for anything else."""
     if isinstance(node, ast.For):
-        return node.lineno, _variable(node.target), _called(node.iter)
-    if isinstance(node, ast.While) and (variable := _plain_name(node.test)):
-        return node.lineno, variable, ON_THE_CHIP
+        return node.lineno, _variable(node.target), _called(node.iter), 0
+    if isinstance(node, ast.While):
+        if variable := _plain_name(node.test):
+            return node.lineno, variable, ON_THE_CHIP, 0
+        if (counting := _counting(node)) is not None:
+            return node.lineno, _variable(counting.target), "", 0
     return None
+
+
+def _counting(loop: ast.While) -> ast.AugAssign | None:
+    """The statement that changes a variable of a loop's condition by the same in each turn (`i += 1`).
+
+    None where a turn may change the variable elsewhere too, so that its value does not tell turns apart.
+    In the midst of a turn it must be a sum, so that the value before it is known behind it.
+    """
+    if isinstance(loop.test, ast.Name | ast.Attribute):
+        return None
+    tested = {node.id for node in ast.walk(loop.test) if isinstance(node, ast.Name)}
+    inside = [node for part in loop.body for node in ast.walk(part)]
+    changed = [n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)]
+    for part in loop.body:
+        if not isinstance(part, ast.AugAssign) or not isinstance(part.target, ast.Name):
+            continue
+        is_alone = part.target.id in tested and changed.count(part.target.id) == 1
+        is_same = isinstance(part.value, ast.Constant) and type(part.value.value) is int
+        if is_alone and is_same and isinstance(part.op, _SUMS if part is not loop.body[-1] else _STEPS):
+            return part
+    return None
+
+
+def _growth(counting: ast.AugAssign | None) -> int:
+    """By how much a sum changes its variable; 0 behind any other statement, where no line of the turn is."""
+    if counting is None or not isinstance(counting.op, _SUMS) or not isinstance(counting.value, ast.Constant):
+        return 0
+    change = counting.value.value if type(counting.value.value) is int else 0
+    return change if isinstance(counting.op, ast.Add) else -change
 
 
 def _plain_name(test: ast.expr) -> str:
