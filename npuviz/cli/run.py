@@ -41,6 +41,15 @@ ExplainError = Annotated[
         help="Check, measure which operators make the outputs wrong, and run with those in fp32.",
     ),
 ]
+ExplainSeconds = Annotated[
+    float,
+    typer.Option(
+        "--explain-seconds",
+        metavar="N",
+        min=1.0,
+        help="Seconds of the processor for --explain-error; what is left out is counted.",
+    ),
+]
 Decode = Annotated[
     int,
     typer.Option("--decode", metavar="N", min=0, help="Run a language model for so many new tokens."),
@@ -60,6 +69,7 @@ def command(
     check: Check = False,
     findings: Findings = True,
     explain_error: ExplainError = False,
+    explain_seconds: ExplainSeconds = 60.0,
     decode: Decode = 0,
     prompt: Prompt = None,
     as_json: options.Json = False,
@@ -84,6 +94,7 @@ def command(
         explain_error,
         tuple(assertions or ()),
         findings,
+        explain_seconds,
     )
     path: Path = find_file(model, given.config)
     if decode or prompt is not None:

@@ -16,6 +16,10 @@ from npuviz.program.graph import Graph
 
 MAX_CANDIDATES = 64
 """Most operators that are tried one by one: those with the largest own errors."""
+TIME_FOR_OWN_ERRORS = 0.5
+"""Share of the time after which no further own errors are measured."""
+TIME_FOR_EFFECTS = 0.8
+"""Share of the time after which no further operators are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +44,14 @@ class Explanation:
 
     effects  the largest first
     left     error of the outputs without the errors of the first 0, 1, 2, ... effects
+    untried  number of operators with an error of their own that was not put into the reference
+    unread   number of results whose own errors were not looked at
     """
 
     effects: tuple[Effect, ...]
     left: tuple[float, ...]
+    untried: int = 0
+    unread: int = 0
 
     def needed(self, allowed: float) -> int:
         """Return how many of the first effects must be removed to bring the outputs within a share; all if
@@ -52,13 +60,18 @@ class Explanation:
 
 
 def explain(
-    graph: Graph, inputs: Mapping[str, np.ndarray], held: Held, report: Callable[[float], None]
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    held: Held,
+    report: Callable[[float], None],
+    goes_on: Callable[[float], bool] = lambda share: True,
 ) -> Explanation:
     """Measure the effect of each operator's own error on the outputs.
 
-    held  tensor -> its values in the machine, in the graph's type; None if the machine does not hold it
+    held     tensor -> its values in the machine, in the graph's type; None if the machine does not hold it
+    goes_on  tells whether a share (0..1) of the time for all of this is still to come
     """
-    errors = _own_errors(graph, held)
+    errors, unread = _own_errors(graph, held, goes_on)
     is_held = {tensor.id for tensor in graph.tensors if tensor.producer < 0 or held(tensor.id) is not None}
     names = sorted(errors, key=lambda tensor: -errors[tensor][1])[:MAX_CANDIDATES]
     session = InjectedReference(graph, inputs, names)
@@ -66,6 +79,8 @@ def explain(
     effects: list[Effect] = []
     for number, tensor in enumerate(names):
         report(number / max(1, len(names)))
+        if effects and not goes_on(TIME_FOR_EFFECTS):
+            break
         found = outputs_error(session.run({tensor: errors[tensor][0]}), exact)
         node = graph.nodes[graph.tensors[tensor].producer]
         nodes = _computing(graph, tensor, is_held)
@@ -75,11 +90,13 @@ def explain(
     effects.sort(key=lambda each: -each.on_outputs)
     left: list[float] = []
     for count in range(len(effects) + 1):
+        if left and not goes_on(1.0):
+            break
         rest = {each.tensor: errors[each.tensor][0] for each in effects[count:]}
         left.append(outputs_error(session.run(rest), exact))
         if left[-1] <= left[0] / 1000 or count >= MAX_CANDIDATES // 2:
             break
-    return Explanation(tuple(effects), tuple(left))
+    return Explanation(tuple(effects), tuple(left), len(errors) - len(effects), unread)
 
 
 def _computing(graph: Graph, tensor: int, is_held: Collection[int]) -> tuple[int, ...]:
@@ -95,12 +112,17 @@ def _computing(graph: Graph, tensor: int, is_held: Collection[int]) -> tuple[int
     return tuple(found)
 
 
-def _own_errors(graph: Graph, held: Held) -> dict[int, tuple[np.ndarray, float]]:
+def _own_errors(
+    graph: Graph, held: Held, goes_on: Callable[[float], bool]
+) -> tuple[dict[int, tuple[np.ndarray, float]], int]:
     """Return float tensor -> the error that its operator adds to the right result, and the largest one as a
-    share of the magnitude."""
+    share of the magnitude; and the number of tensors that time did not suffice for."""
     own = OwnInputs(graph, held)
     found: dict[int, tuple[np.ndarray, float]] = {}
-    for tensor in computed_tensors(graph):
+    computed = list(computed_tensors(graph))
+    for number, tensor in enumerate(computed):
+        if number and not goes_on(TIME_FOR_OWN_ERRORS):
+            return found, len(computed) - number
         values = held(tensor)
         if values is None or numpy_dtype(graph.tensors[tensor].dtype).kind in "iubc":
             continue
@@ -114,4 +136,4 @@ def _own_errors(graph: Graph, held: Held) -> dict[int, tuple[np.ndarray, float]]
         deviation = float_deviation(values.reshape(-1), right.reshape(-1), 0.0)
         if error.any():
             found[tensor] = error, deviation.relative
-    return found
+    return found, 0

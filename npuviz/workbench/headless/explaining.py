@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from npuviz.base.errors import NpuvizError, TargetError
-from npuviz.base.progress import Progress
+from npuviz.base.errors import Cancelled, NpuvizError, TargetError
 from npuviz.onnx.check.injection import Explanation, explain
 from npuviz.onnx.check.references import References
 from npuviz.onnx.check.steadiness import moves
@@ -15,6 +14,7 @@ from npuviz.onnx.inputs import draw_inputs
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import CheckResult
+from npuviz.workbench.headless.allowance import Allowance, OutOfTime
 from npuviz.workbench.headless.finite import finite
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 
@@ -25,23 +25,33 @@ SHOWN = 12
 SETTING = "keep_fp32"
 MAX_ROUNDS = 6
 """Largest number of runs in search of a remedy."""
+TIME_FOR_MEASURING = 0.5
+"""Share of the time that is left in which a run's errors are measured."""
+OUT_OF_TIME = "the time was over"
 
 
 def explain_error(
-    opened: Opened, session: "Session", check: CheckResult, progress: Progress
+    opened: Opened, session: "Session", check: CheckResult, allowance: Allowance
 ) -> dict[str, Any]:
     """Find the operators whose own errors cause most of the outputs' error, and try a run with them in fp32.
+    What takes longer than is allowed is left out and counted.
 
     Raises TargetError for a program without a model behind it.
     """
     graph = session.program.graph
     if not graph.source:
         raise TargetError("--explain-error: there is no ONNX model to compare with")
-    found = _explanation(opened.options, session, progress)
-    share = check.end_to_end.share if check.end_to_end is not None else 0.0
+    found = _explanation(opened.options, session, allowance.part(TIME_FOR_MEASURING))
+    whole = check.end_to_end
+    share = whole.share if whole is not None else 0.0
     moved = _moved(graph, opened.options, check)
+    search = Search()
+    remedy = None
+    if moved <= share:
+        remedy = _remedy(opened, session, _Measured(graph, found, share), allowance, search)
     return {
         "outputs_error": finite(found.left[0]) if found.left else 0.0,
+        "outputs_error_measured": finite(whole.outputs_error) if whole is not None else None,
         "allowed": share,
         "operators": [
             {
@@ -52,11 +62,16 @@ def explain_error(
             }
             for each in found.effects[:SHOWN]
         ],
+        "operators_tried": len(found.effects),
+        "operators_untried": found.untried,
+        "results_unread": found.unread,
         "left": [finite(error) for error in found.left[: SHOWN + 1]],
         "moved_by_a_millionth": finite(moved),
-        "remedy": _remedy(opened, session, _Measured(graph, found, share), progress)
-        if moved <= share
-        else None,
+        "remedy": remedy,
+        "runs": search.runs,
+        "runs_end": search.end,
+        "seconds": round(allowance.spent(), 1),
+        "seconds_allowed": allowance.seconds,
     }
 
 
@@ -69,8 +84,9 @@ def _moved(graph: Graph, options: OpenOptions, check: CheckResult) -> float:
     return max(moves(graph, references, outputs).values(), default=0.0)
 
 
-def _explanation(options: OpenOptions, session: "Session", progress: Progress) -> Explanation:
-    """Measure how much the error of each operator of a finished run adds to the error of the outputs."""
+def _explanation(options: OpenOptions, session: "Session", allowance: Allowance) -> Explanation:
+    """Measure how much the error of each operator of a finished run adds to the error of the outputs, as far
+    as time allows."""
     graph = session.program.graph
     inputs = draw_inputs(graph, options.inputs, options.seed)
 
@@ -81,7 +97,13 @@ def _explanation(options: OpenOptions, session: "Session", progress: Progress) -
             return None
         return np.asarray(found.astype(kind), order="C").reshape(graph.tensors[tensor].shape)
 
-    return explain(graph, inputs, held, lambda share: progress.report(share, "measuring errors"))
+    return explain(
+        graph,
+        inputs,
+        held,
+        lambda share: allowance.forward(share, "measuring errors"),
+        lambda share: allowance.spent() < share * allowance.seconds,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,31 +115,47 @@ class _Measured:
     share: float
 
 
+@dataclass(slots=True)
+class Search:
+    """How far the search for a remedy came. runs  that ended; end  why there were no more, as words"""
+
+    runs: int = 0
+    end: str = ""
+
+
 def _remedy(
-    opened: Opened, session: "Session", measured: _Measured, progress: Progress
+    opened: Opened, session: "Session", measured: _Measured, allowance: Allowance, search: Search
 ) -> dict[str, Any] | None:
     """Run with growing sets of operators in fp32, and return the first right or the best run; None if no
-    operator causes an error.
+    operator causes an error, or no run ended in the time allowed.
 
     After each run the remaining error is measured and the operators that cause it are added: an operator
     whose operands are no longer rounded by their producer may round them itself.
     """
     names: dict[str, None] = {}
     best: dict[str, Any] | None = None
-    for _ in range(MAX_ROUNDS):
+    while search.runs < MAX_ROUNDS:
         wanted = _wanted(measured, names)
         if not wanted:
-            break
+            search.end = "no other operator makes the outputs wrong"
+            return best
         names.update(dict.fromkeys(wanted))
         try:
-            tried, measured = _run_with(opened, list(names), progress)
+            tried, measured = _run_with(opened, list(names), allowance)
+        except OutOfTime:
+            search.end = OUT_OF_TIME
+            return best
         except NpuvizError as error:
+            search.end = "a run was refused"
             return best or {SETTING: list(names), "refused": str(error)}
+        search.runs += 1
         tried["cycles_before"] = session.machine.cycle
         if best is None or _error(tried) < _error(best):
             best = tried
         if tried["outputs_right"]:
+            search.end = "the outputs are right"
             return tried
+    search.end = f"{MAX_ROUNDS} runs are the most"
     return best
 
 
@@ -144,20 +182,24 @@ def _error(tried: Mapping[str, Any]) -> float:
     return float("inf") if tried["outputs_error"] is None else tried["outputs_error"]
 
 
-def _run_with(opened: Opened, names: list[str], progress: Progress) -> tuple[dict[str, Any], _Measured]:
-    """Run with operators kept in fp32, and check the outputs. Raises NpuvizError."""
+def _run_with(opened: Opened, names: list[str], allowance: Allowance) -> tuple[dict[str, Any], _Measured]:
+    """Run with operators kept in fp32, and check the outputs. Raises NpuvizError, OutOfTime if the run or its
+    check did not end."""
     settings = {**opened.options.settings, SETTING: ",".join(names)}
     options = replace(opened.options, settings=settings, record=None, is_recording=False)
-    again = open_file(opened.path, options, progress)
+    allowance.report(-1.0, "opening")
+    again = open_file(opened.path, options, allowance)
     try:
         session, target = again.session, again.target
         if session is None or target is None:
             raise TargetError("nothing to run")
-        session.run(None, progress)
-        whole = target.check(session.machine, progress).end_to_end
+        session.run(None, allowance)
+        if not session.is_finished:
+            allowance.report(-1.0, "running")
+            raise Cancelled("interrupted")
+        whole = target.check(session.machine, allowance).end_to_end
         if whole is None:
             raise TargetError("the target compares nothing end to end")
-        measured = _Measured(session.program.graph, _explanation(options, session, progress), whole.share)
         tried = {
             SETTING: names,
             "outputs_right": not whole.num_failed,
@@ -165,7 +207,10 @@ def _run_with(opened: Opened, names: list[str], progress: Progress) -> tuple[dic
             "outputs_allowed": finite(whole.share),
             "cycles": session.machine.cycle,
         }
-        return tried, measured
+        found = Explanation((), ())
+        if whole.num_failed and allowance.goes_on():
+            found = _explanation(options, session, allowance.part(TIME_FOR_MEASURING))
+        return tried, _Measured(session.program.graph, found, whole.share)
     finally:
         again.close()
 
@@ -174,8 +219,9 @@ def explanation_lines(found: Mapping[str, Any]) -> list[str]:
     """Write the result of `explain_error` as lines for a terminal."""
     lines = [
         "",
-        f"  explained  the operators' own errors make the outputs {_text(found['outputs_error'])} of their "
-        f"largest magnitude wrong (allowed {_text(found['allowed'])})",
+        f"  explained  {_operators(found['operators_tried'])}' own errors make the outputs "
+        f"{_text(found['outputs_error'])} of their largest magnitude wrong; they are "
+        f"{_text(found['outputs_error_measured'])} wrong (allowed {_text(found['allowed'])})",
     ]
     for each in found["operators"]:
         own, out = _text(each["own_error"]), _text(each["outputs_error"])
@@ -191,7 +237,10 @@ def explanation_lines(found: Mapping[str, Any]) -> list[str]:
             "            mend: give inputs that the model is meant for, --input NAME=FILE.npy; operators are "
             "judged one by one above",
         ]
+    lines += _tried_lines(found)
     if remedy is None:
+        if found["runs_end"] == OUT_OF_TIME:
+            lines.append("  no remedy found  no run with operators in fp32 ended in that time")
         return lines
     setting = f"--set {SETTING}={','.join(remedy[SETTING])}"
     if "refused" in remedy:
@@ -204,7 +253,7 @@ def explanation_lines(found: Mapping[str, Any]) -> list[str]:
     if not remedy["outputs_right"]:
         return [
             *lines,
-            f"  no remedy  with the {len(remedy[SETTING])} operators in fp32 that lessen it most "
+            f"  no remedy found  with the {len(remedy[SETTING])} operators in fp32 that lessen it most "
             f"(--json lists them) the outputs are still wrong, off by {_text(error)}; "
             f"{after} cycles instead of {before} ({change})",
         ]
@@ -213,6 +262,24 @@ def explanation_lines(found: Mapping[str, Any]) -> list[str]:
         f"  remedy    {setting}: outputs right, off by {_text(error)}{why}; "
         f"{after} cycles instead of {before} ({change})",
     ]
+
+
+def _tried_lines(found: Mapping[str, Any]) -> list[str]:
+    """Say what was tried, what was not, and what would try more."""
+    untried, unread = found["operators_untried"], found["results_unread"]
+    left = f"; not tried: {_operators(untried)} with smaller errors of their own" if untried else ""
+    left += f"; not looked at: {unread} results of operators" if unread else ""
+    is_short = unread or found["runs_end"] == OUT_OF_TIME
+    more = f"; --explain-seconds {4 * found['seconds_allowed']:.0f} tries more" if is_short else ""
+    return [
+        f"  tried     {_operators(found['operators_tried'])} one by one, and {found['runs']} runs with some "
+        f"in fp32 ({found['runs_end']}){left}; {found['seconds']:.0f} s of the processor of "
+        f"{found['seconds_allowed']:.0f} allowed{more}"
+    ]
+
+
+def _operators(count: int) -> str:
+    return f"{count} operator{'' if count == 1 else 's'}"
 
 
 def _text(value: float | None) -> str:

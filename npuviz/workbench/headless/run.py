@@ -44,6 +44,7 @@ class RunOptions:
     is_checked  compare all computed tensors with the reference execution
     is_explained  check, and measure which operators make the error of the outputs
     looks       look for hazards at the end
+    explain_seconds  of the processor that measuring and the search for a remedy may take
     """
 
     open: OpenOptions = field(default_factory=OpenOptions)
@@ -54,6 +55,7 @@ class RunOptions:
     is_explained: bool = False
     assertions: tuple[str, ...] = ()
     looks: bool = True
+    explain_seconds: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -110,9 +112,11 @@ def _run_model(
         _add_assertions(summary, options.assertions, violations)
         _refuse_failed_hosts(session)
         if options.is_explained and check is not None:
+            from npuviz.workbench.headless.allowance import Allowance
             from npuviz.workbench.headless.explaining import explain_error
 
-            summary["explain_error"] = explain_error(opened, session, check, watcher)
+            allowance = Allowance(options.explain_seconds, watcher)
+            summary["explain_error"] = explain_error(opened, session, check, allowance)
         reader = _publish(opened, session, summary)
         for (name, out), exporter in zip(options.exports, chosen, strict=True):
             export_trace(reader, exporter, name, out, watcher)

@@ -62,3 +62,25 @@ def test_fused_operators_are_named_together(tmp_path) -> None:
     found = explain(graph, {"x": x}, held.get, lambda share: None)
     assert found.effects[0].tensor == names["c"]
     assert [graph.nodes[node].name for node in found.effects[0].nodes] == ["third", "second", "first"]
+
+
+@pytest.mark.parametrize(("calls", "counts"), [(0, (3, 0, 1)), (3, (0, 3, 1)), (5, (0, 1, 3))])
+def test_what_time_does_not_suffice_for_is_counted(tmp_path, calls: int, counts: tuple[int, ...]) -> None:
+    """(results not looked at, operators not tried, operators tried), when time is over after so many looks at
+    the clock: one operator is tried in any case."""
+    weights = {"k": np.array(0.5, np.float32)}
+    graph = make_graph(tmp_path, NODES, {"x": [32]}, {"y": onnx.TensorProto.FLOAT}, weights)
+    inputs = {"x": np.linspace(-2, 2, 32, dtype=np.float32)}
+    held = {graph.inputs[0]: inputs["x"], **graph.constants}
+    for node in graph.nodes:
+        for index, values in run_node(graph, node, {index: held[index] for index in node.inputs}).items():
+            held[index] = values * np.float32(1.001)
+    asked: list[float] = []
+
+    def goes_on(share: float) -> bool:
+        asked.append(share)
+        return len(asked) <= calls
+
+    found = explain(graph, inputs, held.get, lambda share: None, goes_on)
+    assert (found.unread, found.untried, len(found.effects)) == counts
+    assert found.left
