@@ -13,7 +13,8 @@ from npuviz.onnx.draft import Draft
 from npuviz.onnx.passes.weight_moves import MAX_BYTES
 
 _NAMES = (
-    *("Abs", "Add", "BatchNormalization", "Clip", "Concat", "Div", "Exp", "Flatten", "Identity", "Log"),
+    *("Abs", "Add", "BatchNormalization", "Clip", "Concat", "Div", "Exp", "Flatten", "Gather"),
+    *("GatherElements", "GatherND", "Identity", "Log"),
     *(
         "InstanceNormalization",
         "LayerNormalization",

@@ -44,6 +44,20 @@ agraph (float[1,300] x) => (float[1,300] y)
 """
 
 
+PICKED = """
+<ir_version: 8, opset_import: ["" : 17]>
+agraph (float[1,4,196,196] x) => (float[1,4,196,196] y)
+<int64[1] last = {-1}>
+{
+  at = Unsqueeze(places, last)
+  turned = Transpose<perm=[1,0]>(w)
+  rows = GatherND(turned, at)
+  bias = Transpose<perm=[2,0,1]>(rows)
+  y = Add(x, bias)
+}
+"""
+
+
 def saved(path: Path, text: str, **weights: np.ndarray) -> Path:
     model = onnx.parser.parse_model(text)
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
@@ -64,6 +78,16 @@ def test_standardised_weights_are_constants(tmp_path: Path) -> None:
     path = saved(tmp_path / "m.onnx", STANDARDISED, w=w)
     graph = read_model(path)
     assert [node.op_type for node in graph.nodes] == ["Conv"]
+    check_against_the_file(path, graph)
+
+
+def test_rows_that_constants_pick_are_constants(tmp_path: Path) -> None:
+    """As vision transformers write the bias of two positions by their distance."""
+    random = np.random.default_rng(0)
+    w, places = random.standard_normal((4, 300)).astype(np.float32), random.integers(0, 300, (196, 196))
+    path = saved(tmp_path / "m.onnx", PICKED, w=w, places=places)
+    graph = read_model(path)
+    assert [node.op_type for node in graph.nodes] == ["Add"]
     check_against_the_file(path, graph)
 
 
