@@ -20,6 +20,7 @@ _ALIKE = frozenset(
         *("DynamicQuantizeLinear", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or"),
         *("Xor", "Not", "IsNaN"),
         *("InstanceNormalization", "Where", "Swish", "BiasGelu", "Resize"),
+        *("ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"),
     )
 )
 """Operators whose tensors of equal rank lie alike."""

@@ -8,6 +8,7 @@ import pytest
 from onnx import helper
 
 from npuviz.base.errors import DoesNotFit
+from npuviz.targets.systolic.check import check
 from npuviz.targets.systolic.compiler import builder, windows
 from npuviz.targets.systolic.compiler.compile import scheduled
 from npuviz.targets.systolic.compiler.operators import conv_writer
@@ -22,6 +23,7 @@ from tests.targets.systolic.true_cases import (
     bytes_moved,
     chip,
     compile_model,
+    constant,
     save_model,
     tile_rows,
     weights,
@@ -180,6 +182,32 @@ def test_views_cost_nothing(tmp_path: Path) -> None:
         case.plan.storages[case.graph.inputs[0]],
     )
     assert (view.root, view.address) == (source.tensor, source.address)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("axes", [[3], [2], [2, 3], [1]])
+def test_sums_over_parts_of_images_lie_as_the_images_do(
+    op_type: str, axes: list[int], tmp_path: Path
+) -> None:
+    """As separable attention has them: a sum that Expand reads, of what a convolution made."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"]),
+        helper.make_node(op_type, ["a", *(["axes"] if op_type == "ReduceSum" else [])], ["s"], keepdims=1,
+                         **({} if op_type == "ReduceSum" else {"axes": axes})),
+        helper.make_node("Expand", ["s", "size"], ["e"]),
+        helper.make_node("Mul", ["a", "e"], ["m"]),
+        helper.make_node("Conv", ["m", "v"], ["y"]),
+    ]  # fmt: skip
+    kept = [
+        weights("w", 8, 4, 1, 1),
+        weights("v", 6, 8, 1, 1),
+        constant("axes", axes),
+        constant("size", [1, 8, 6, 5]),
+    ]
+    path = save_model(tmp_path / "m.onnx", nodes, {"x": (1, 4, 6, 5)}, {"y": (1, 6, 6, 5)}, kept)
+    case = compile_model(path, chip(precision=4))
+    assert set(case.compiled.placement.values()) == {"Core"}
+    assert check(case.engine(), case.graph).num_failed == 0
 
 
 def test_order_is_the_schedulers(tmp_path: Path) -> None:
