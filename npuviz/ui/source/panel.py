@@ -1,5 +1,6 @@
 """The source panel: program text with current line, breakpoints and costs, and variables of an element."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -7,7 +8,6 @@ from PySide6.QtCore import QPoint, QSignalBlocker, Qt
 from PySide6.QtGui import QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QCheckBox, QMenu, QToolButton
 
-from npuviz.base.units import format_count, format_share
 from npuviz.debug.condition.tokens import quoted
 from npuviz.debug.loop_turns import loops_around
 from npuviz.program.source import Entry, HasSource, Place
@@ -30,7 +30,7 @@ from npuviz.ui.kit.parts import (
     splitter,
 )
 from npuviz.ui.source.lexer import Lexer
-from npuviz.ui.source.line_costs import LineCost, line_costs
+from npuviz.ui.source.line_costs import LineCost, line_costs, tip_of
 from npuviz.ui.source.loops import LoopBar
 from npuviz.ui.source.stack_view import StackView
 from npuviz.ui.source.state import (
@@ -45,7 +45,6 @@ from npuviz.ui.source.state import (
 )
 from npuviz.ui.source.text import SourceMarks, SourceText
 from npuviz.ui.source.variables import VariableTable
-from npuviz.workbench.causes.lines import Reason
 from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "The text of the program, line by line. Open a program that was compiled from source."
@@ -75,11 +74,12 @@ class SourcePanel(Panel):
         self._element: int | None = None
         self._place: ElementPlace | None = None
         self._file = -1
+        self._told: ElementPlace | None = None
         self._chosen: tuple[int, int] = (-1, 0)
         self._points: dict[tuple[int, int], list[LineMark]] = {}
         self._heat: dict[tuple[int, int], LineCost] = {}
         self._heat_end = -1
-        self._has_frames = False
+        self._has_frames = self._is_choosing = False
         self._job = LatestJob(self)
         self._job.finished.connect(self._heat_found)
         self.text = SourceText(context.theme, self._tell, self)
@@ -233,7 +233,7 @@ class SourcePanel(Panel):
         if self._element != before or self._element is None:
             self._show_element()
         place = place_of(self._listing, -1 if selection.instruction is None else selection.instruction)
-        if place is not None and (place.file, place.line) != self._chosen:
+        if place is not None and (place.file, place.line) != self._chosen and not self._is_choosing:
             self._chosen = (place.file, place.line)
             self._show_file(place.file)
             self.text.reveal(place.line)
@@ -276,6 +276,11 @@ class SourcePanel(Panel):
         return self.stack.variables
 
     # -- what is shown ----------------------------------------------------------------------------------
+
+    @property
+    def costs_of_lines(self) -> Mapping[tuple[int, int], LineCost]:
+        """(file, line) -> the costs that the margin shows."""
+        return self._heat
 
     @property
     def place(self) -> ElementPlace | None:
@@ -356,32 +361,26 @@ class SourcePanel(Panel):
         chosen = self._chosen[1] if self._chosen[0] == self._file else 0
         code = frozenset(listing.lines_with_code(self._file))
         costs = {line: cost for (file, line), cost in self._heat.items() if file == self._file}
-        heat = {line: cost.share for line, cost in costs.items()}
-        tips = {line: self._tip(line, cost) for line, cost in costs.items()}
-        self.text.set_marks(SourceMarks(current, frozenset(callers), shown, code, chosen, heat, tips))
-
-    def _tip(self, line: int, cost: LineCost) -> str:
-        """Return the tooltip of a line's share of the run."""
+        heat = {line: cost.share for line, cost in costs.items() if cost.share > 0}
+        called = {line: cost.called for line, cost in costs.items() if cost.called > 0}
         units = self.model.description.units if self.model.description is not None else ()
-        name = next((each.name for each in units if each.id == cost.unit), "no unit")
-        return (
-            f"line {line}: {format_share(cost.share)} of the run; {format_count(cost.work)} cycles of work, "
-            f"mostly {name}; units waited {format_count(cost.waiting)} cycles for it"
-            + "".join(f"\n{self._reason_text(reason)}" for reason in cost.reasons)
-        )
-
-    def _reason_text(self, reason: Reason) -> str:
-        """Return a text of why units waited at a line."""
-        source, listing = reason.source, self._listing
-        if source is None or listing is None:
-            return f"{format_count(reason.cycles)} cycles: {reason.what}"
-        name = f"{listing.sources[source.file].name}:{source.line}"
-        return f"{format_count(reason.cycles)} cycles: {reason.what}, of line {name}"
+        names = {unit.id: unit.name for unit in units}
+        tips = {line: tip_of(line, cost, listing, names) for line, cost in costs.items()}
+        self.text.set_marks(SourceMarks(current, frozenset(callers), shown, code, chosen, heat, called, tips))
 
     def _tell(self, name: str) -> str:
         """Return name, type and value of a variable under the pointer, "" if unknown."""
-        variable = self._place.variable(name) if self._place is not None else None
-        return f"{variable.name}: {variable.type} = {variable.value}" if variable is not None else ""
+        place, session = self._place, self.model.session
+        if self._has_tiles and session is not None and not self.model.is_running:
+            if self.stack.isHidden() and self._told is not place:
+                self._told = place
+                self.stack.show_place(session.machine, place, self.marks_changes)
+            place = self.stack.place
+        variable = place.variable(name) if place is not None else None
+        if variable is None:
+            return ""
+        where = f", {variable.where}" if variable.where else ""
+        return f"{variable.name}: {variable.type}{where} = {variable.value}"
 
     # -- from the user ----------------------------------------------------------------------------------
 
@@ -411,9 +410,11 @@ class SourcePanel(Panel):
         if not ranges:
             return
         current = self.context.selection.current
+        self._is_choosing = True  # the instruction may be one of another text, that the line calls
         self.context.selection.set(
             Selection(instruction=ranges[0][0], element=current.element, unit=current.unit)
         )
+        self._is_choosing = False
 
     def toggle_breakpoint(self, line: int, is_here: bool = False) -> None:
         """Set a breakpoint on a line, or the next one with code; if there are some already, remove them.

@@ -61,6 +61,11 @@ class StackView(QWidget):
         """Whether the values of tiles are still to come."""
         return self._tiles.is_waiting
 
+    @property
+    def place(self) -> ElementPlace | None:
+        """The place that is shown, with its tiles once their values are known."""
+        return self._place
+
     def clear(self) -> None:
         """Show nothing."""
         self._tiles.drop()

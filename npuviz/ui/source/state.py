@@ -39,9 +39,17 @@ class ElementPlace:
         return self.frames[0][1] if self.frames else None
 
     def variable(self, name: str) -> FrameVariable | None:
-        """Return the variable that a name means in the innermost call, or the global one, or None."""
+        """Return the variable or tile that a name means in the innermost call, or the global one, or None.
+
+        A tile may have several names ("out, half (block 2)"): its own, and those of what it was passed as.
+        """
         scopes = [*(frame.variables for frame, _place in self.frames[:1]), self.variables]
-        return next((v for scope in scopes for v in scope if v.name.rpartition(".")[2] == name), None)
+        return next((v for scope in scopes for v in scope if name in _names_of(v)), None)
+
+
+def _names_of(variable: FrameVariable) -> Sequence[str]:
+    names = variable.name.partition(" (")[0].split(", ")
+    return [name.rpartition(".")[2] for name in names]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class SourceMarks:
     code         lines that instructions come from
     chosen       the line that is selected, 0 for none
     heat         line -> its share of the run, 0..1
+    called       line -> the share of the lines of functions that it calls, 0..1
     tips         line -> text that explains its share
     """
 
@@ -57,6 +58,7 @@ class SourceMarks:
     code: frozenset[int] = frozenset()
     chosen: int = 0
     heat: Mapping[int, float] = field(default_factory=dict[int, float])
+    called: Mapping[int, float] = field(default_factory=dict[int, float])
     tips: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
@@ -210,17 +212,27 @@ class SourceText(LineArea):
         painter.drawText(area, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, str(line))
 
     def _share(self, painter: QPainter, line: int, box: QRect, left: int) -> int:
-        """Draw the share of a line, tinted more the larger it is; return the width of the column."""
+        """Draw the share of a line, tinted more the larger it is; return the width of the column.
+
+        A line that calls has the share of what it calls too, in a frame: that is part of other lines' shares.
+        """
         if not self.marks.heat:
             return 0
         width, share = self._share_width(), self.marks.heat.get(line, 0.0)
-        if share > 0:
+        called = self.marks.called.get(line, 0.0)
+        if share + called > 0:
             area = QRect(left - width, box.top() + 1, width - 6, LINE_HEIGHT - 2)
             tint = self._theme.color("dependency-anti")
-            tint.setAlphaF(0.08 + 0.5 * (share / max(self.marks.heat.values())) ** 0.5)
-            painter.fillRect(area, tint)
-            painter.setPen(self._theme.color("text"))
-            text = share_text(share)
+            if share > 0:
+                tint.setAlphaF(0.08 + 0.5 * (share / max(self.marks.heat.values())) ** 0.5)
+                painter.fillRect(area, tint)
+            if called > 0:
+                tint.setAlphaF(0.6)
+                painter.setPen(tint)
+                painter.setBrush(Qt.BrushStyle.NoBrush)
+                painter.drawRect(area.adjusted(0, 0, -1, -1))
+            painter.setPen(self._theme.color("text" if share > 0 else "text-muted"))
+            text = share_text(share + called)
             painter.drawText(
                 area.adjusted(0, 0, -3, 0), Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter, text
             )

@@ -121,6 +121,56 @@ def test_the_text_keeps_its_room_in_a_small_panel_and_a_button_shows_the_stack(
     assert panel.stack.isVisibleTo(panel)
 
 
+@pytest.mark.parametrize("shows_stack", [True, False])
+def test_a_tiles_name_in_the_text_tells_its_value(stage: Stage, qtbot: QtBot, shows_stack: bool) -> None:
+    panel_of(stage).restore_state({"stack": shows_stack})
+    panel = stop_at(stage, qtbot, f"line {POWER} if c == 2 and i == 1")
+    assert panel.stack.isHidden() is not shows_stack
+
+    def tip(word: str) -> str:
+        panel.text.reveal(POWER)
+        column = panel.text.text_of(POWER).index(word) + 1
+        box = panel.text.line_box(POWER)
+        left = panel.text._text_left()
+        wide = panel.text._metrics().horizontalAdvance("0")
+        return panel.text.tip_at(QPoint(round(left + column * wide), box.center().y()))
+
+    tip("tile")
+    qtbot.waitUntil(lambda: panel.is_filled, timeout=20_000)
+    told = tip("tile")
+    assert told.startswith("tile (c 2): float32 128x8, SBUF 0x")
+    shown = [float(word) for word in told.partition(" = ")[2].removesuffix(" ...").split()]
+    np.testing.assert_allclose(shown, DATA[256, :4], rtol=1e-3)
+    assert tip("powered").startswith("powered, sq (c 2, i 1): ")
+    assert not tip("multiply")
+
+
+def test_lines_that_call_have_the_share_of_what_they_call_and_keep_their_text(
+    stage: Stage, qtbot: QtBot
+) -> None:
+    panel = panel_of(stage)
+    stage.session.run()
+    stage.moved()
+    qtbot.waitUntil(lambda: panel.is_filled, timeout=20_000)
+    marks = panel.text.marks
+    assert CALL not in marks.heat
+    assert marks.called[CALL] == pytest.approx(marks.heat[POWER])
+    assert set(marks.called) == {CALL, ADD + 1}
+    assert "what it calls takes" in marks.tips[CALL]
+    assert marks.code <= set(marks.heat) | set(marks.called)
+    panel.text.reveal(CALL)
+    place = QPoint(300, panel.text.line_box(CALL).center().y())
+    qtbot.mouseClick(panel.text.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert panel.text.marks.chosen == CALL
+    chosen = stage.context.selection.current.instruction
+    assert chosen is not None
+    listing = stage.session.program.listing
+    assert isinstance(listing, HasSource)
+    at = listing.place_of(chosen)
+    assert at is not None
+    assert at.line == POWER
+
+
 @pytest.mark.parametrize(
     "condition",
     [
