@@ -79,7 +79,7 @@ class SourcePanel(Panel):
         self._points: dict[tuple[int, int], list[LineMark]] = {}
         self._heat: dict[tuple[int, int], LineCost] = {}
         self._heat_end = -1
-        self._has_frames = self._is_choosing = False
+        self._has_frames = self._is_choosing = self._is_turning = False
         self._job = LatestJob(self)
         self._job.finished.connect(self._heat_found)
         self.text = SourceText(context.theme, self._tell, self)
@@ -257,12 +257,13 @@ class SourcePanel(Panel):
         self._show_stack()
 
     def _select_who_stopped(self) -> None:
-        """Select the instruction that reached a breakpoint, if another unit is shown."""
+        """Select the instruction that reached a breakpoint or another iteration, if another unit is shown."""
         stop, session = self.model.stop, self.model.session
+        is_turning, self._is_turning = self._is_turning, False
         if (
             stop is None
             or session is None
-            or stop.kind is not StopKind.BREAKPOINT
+            or (stop.kind is not StopKind.BREAKPOINT and not is_turning)
             or self._element is not None
         ):
             return
@@ -388,6 +389,7 @@ class SourcePanel(Panel):
         """Go to an iteration of a loop around the shown unit's instruction."""
         place = self._place
         if place is not None and place.frames and not self.model.is_running:
+            self._is_turning = True
             self.model.go_to_turn(variable, turn, place.frames[0][0].instruction)
 
     def _frame_chosen(self, place: Place) -> None:

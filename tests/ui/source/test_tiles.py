@@ -16,6 +16,7 @@ from npuviz.ui.source.text import share_text
 from npuviz.ui.source.variables import VALUE
 from npuviz.workbench.opening import OpenOptions, open_file
 from npuviz.workbench.selection import Selection
+from tests.targets.neuroncore.nki.running import SECOND
 from tests.targets.neuroncore.nki.test_watching import ADD, DATA, KERNEL, POWER
 from tests.ui.panel_stage import Stage
 
@@ -228,3 +229,46 @@ def test_without_a_selection_a_unit_that_works_is_shown(stage: Stage) -> None:
         mixed += 1
         assert shown in busy
     assert mixed > 5
+
+
+UNITS_IN_TURN = (
+    SECOND
+    + """
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray((128, 8), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for i in range(4):
+        engine = nisa.engine.vector if i % 2 else nisa.engine.scalar
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0, engine=engine)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+)
+
+
+def test_an_iteration_without_work_of_the_shown_unit_shows_the_unit_that_has_it(
+    qtbot: QtBot, tmp_path: Path
+) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(UNITS_IN_TURN)
+    stage = Stage(SPEC)
+    stage.context.model.show_opened(open_file(path, OpenOptions(inputs={"x": DATA[:128]})))
+    panel, line = (
+        panel_of(stage),
+        1
+        + UNITS_IN_TURN.splitlines().index(
+            "        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0, engine=engine)"
+        ),
+    )
+    panel.on_session_changed()
+    stop_at(stage, qtbot, f"line {line} if i == 0")
+    before = stage.context.selection.current.unit
+    box = panel.loops.boxes[0]
+    assert (box.value(), box.maximum()) == (1, 4)
+    box.setValue(2)
+    qtbot.waitUntil(lambda: not stage.context.model.is_busy and box.value() == 2, timeout=20_000)
+    assert stage.context.selection.current.unit not in (None, before)
+    assert panel.loops.values[0].text() == "of 4, is 1"
+    stage.close()
