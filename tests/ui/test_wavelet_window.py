@@ -137,8 +137,8 @@ def test_a_variable_tells_who_wrote_it(source: Stage, qtbot: QtBot) -> None:
     row = next(n for n, each in enumerate(rows) if each.variable is not None and each.variable.address >= 0)
     answers: list[str] = []
     source.context.requests.told.connect(lambda text, *_others: answers.append(text))
-    box = panel.table.visualRect(panel.variables.index(row, 0))
-    choose(right_click(panel.table.viewport(), box.center()), "Who wrote this")
+    box = panel.stack.table.visualRect(panel.variables.index(row, 0))
+    choose(right_click(panel.stack.table.viewport(), box.center()), "Who wrote this")
     qtbot.waitUntil(lambda: bool(answers))
     variable = rows[row].variable
     assert variable is not None
