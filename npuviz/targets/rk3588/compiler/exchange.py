@@ -135,6 +135,9 @@ def _tasks(part: Part, room: int) -> list[_Task]:
         ]
     columns, rows, surfaces = _walk(part.loops)
     rest = [loop for loop in part.loops if loop not in (columns, rows, surfaces)]
+    if prod(loop.size for loop in rest) > MAX_TASKS:
+        columns, rows, surfaces = _walk_of_single_atoms(part.loops)
+        rest = [loop for loop in part.loops if loop not in (rows, surfaces)]
     most = MAX_POSITIONS if columns.given == 1 else max(1, MAX_POSITIONS // 16 // surfaces.size)
     return [
         _Task(third[0], third[1], None, second[2], first[2], third[2])
@@ -158,6 +161,17 @@ def _walk(loops: Sequence[Loop]) -> tuple[Loop, Loop, Loop]:
     if surfaces.taken < (rows.size - 1) * rows.taken + columns.size:
         surfaces = _NO_LOOP
     return columns, rows, surfaces
+
+
+def _walk_of_single_atoms(loops: Sequence[Loop]) -> tuple[Loop, Loop, Loop]:
+    """Return rows and surfaces of a task whose rows are one atom each: where neighbours are taken too far
+    apart, or given so, for columns."""
+    fits = [loop for loop in loops if 0 < loop.taken <= MAX_POSITIONS and 0 < loop.given <= MAX_POSITIONS]
+    rows = max(fits, key=lambda loop: loop.size, default=_NO_LOOP)
+    # The task's rows are cut to pieces of at most MAX_POSITIONS, each with all surfaces.
+    span = (min(rows.size, MAX_POSITIONS) - 1) * rows.taken + 1
+    behind = [loop for loop in loops if loop is not rows and loop.taken >= span and loop.given > 0]
+    return _NO_LOOP, rows, max(behind, key=lambda loop: loop.size, default=_NO_LOOP)
 
 
 def _places(loops: Sequence[Loop]) -> list[tuple[int, int]]:

@@ -1,6 +1,7 @@
 """Copies between layouts: how many tasks one may take, and how long."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,30 @@ def test_a_copy_is_estimated_by_what_it_moves(
     copy = plan_copy(SPEC, home, rows) if makes_rows else plan_copy(SPEC, rows, home)
     emit_copy(builder, -1, copy)
     assert 0.4 < copy.cycles(builder) / builder.cycles_since(mark) < 2.5
+
+
+@pytest.mark.parametrize("shape", [(8400, 16), (8192, 40), (20001, 24)])
+@pytest.mark.parametrize("makes_rows", [False, True])
+def test_surfaces_too_far_apart_for_columns_are_copied_atom_by_atom(
+    shape: tuple[int, int], makes_rows: bool
+) -> None:
+    """Each atom of the rows is copied once, and to its place, in a few tasks."""
+    home = Buffer("home", 0, cube_bytes(shape, "float16"), "feature", shape=shape, dtype="float16")
+    rows = replace(home, layout="rows", size_bytes=2 * shape[0] * shape[1])
+    copy = plan_copy(SPEC, home, rows) if makes_rows else plan_copy(SPEC, rows, home)
+    moved: list[tuple[int, int]] = []
+    for task in copy.tasks:
+        loops = task.rows, task.columns, task.surfaces
+        assert task.lanes is None
+        assert all(loop.size <= exchange.MAX_POSITIONS for loop in loops)
+        moved += [
+            (
+                task.taken + sum(turn * loop.taken for turn, loop in zip(turns, loops, strict=True)),
+                task.given + sum(turn * loop.given for turn, loop in zip(turns, loops, strict=True)),
+            )
+            for turns in product(*(range(loop.size) for loop in loops))
+        ]
+    atoms = shape[1] // 8
+    wanted = [(row * atoms + atom, atom * shape[0] + row) for row in range(shape[0]) for atom in range(atoms)]
+    assert sorted((b, a) if makes_rows else (a, b) for a, b in moved) == wanted
+    assert len(copy.tasks) < 400
