@@ -80,11 +80,11 @@ def _rename_inputs(node: onnx.NodeProto, renamed: Mapping[str, str]) -> None:
 
 
 def outputs_error(found: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> float:
-    """Return the largest error of float outputs, as a share of the output's largest magnitude; infinite if an
-    output has become infinite or NaN."""
+    """Return the largest error of outputs of numbers, as a share of the output's largest magnitude; infinite
+    if an output has become infinite or NaN."""
     shares = [
         float_deviation(a.reshape(-1), b.reshape(-1), 0.0)
         for a, b in zip(found, exact, strict=True)
-        if a.dtype.kind == "f" and a.size == b.size
+        if a.dtype.kind in "fiu" and a.size == b.size
     ]
     return max((float("inf") if each.is_lost else each.relative for each in shares), default=0.0)

@@ -1,11 +1,12 @@
 """Finds the operators whose errors matter: the error of each is added to the reference alone, and the effect
 on the outputs is measured."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from npuviz.base.errors import FormatError
 from npuviz.onnx.check.injected_reference import InjectedReference, outputs_error
 from npuviz.onnx.check.own_inputs import OwnInputs
 from npuviz.onnx.check.records import float_deviation
@@ -46,12 +47,17 @@ class Explanation:
     left     error of the outputs without the errors of the first 0, 1, 2, ... effects
     untried  number of operators with an error of their own that was not put into the reference
     unread   number of results whose own errors were not looked at
+    given    error of the outputs if only the model's inputs and weights are as the machine holds them, None
+             if that cannot be run
+    readers  nodes that read those of them that the machine rounds
     """
 
     effects: tuple[Effect, ...]
     left: tuple[float, ...]
     untried: int = 0
     unread: int = 0
+    given: float | None = None
+    readers: tuple[int, ...] = ()
 
     def needed(self, allowed: float) -> int:
         """Return how many of the first effects must be removed to bring the outputs within a share; all if
@@ -96,7 +102,47 @@ def explain(
         left.append(outputs_error(session.run(rest), exact))
         if left[-1] <= left[0] / 1000 or count >= MAX_CANDIDATES // 2:
             break
-    return Explanation(tuple(effects), tuple(left), len(errors) - len(effects), unread)
+    given, consumers = _errors_of_given(graph, inputs, held), graph.consumers()
+    read = (node for tensor in given for node in consumers[tensor])
+    return Explanation(
+        tuple(effects),
+        tuple(left),
+        len(errors) - len(effects),
+        unread,
+        _error_of_outputs(graph, inputs, given, exact),
+        tuple(dict.fromkeys(read)),
+    )
+
+
+def _errors_of_given(graph: Graph, inputs: Mapping[str, np.ndarray], held: Held) -> dict[int, np.ndarray]:
+    """Return float input or weight -> how far off the machine holds it, for those that it rounds."""
+    errors: dict[int, np.ndarray] = {}
+    for tensor in graph.tensors:
+        right = graph.constants.get(tensor.id, inputs.get(tensor.name))
+        if tensor.producer >= 0 or right is None or numpy_dtype(tensor.dtype).kind in "iubcOSU":
+            continue
+        values = held(tensor.id)
+        if values is None or values.shape != right.shape:
+            continue
+        with np.errstate(all="ignore"):
+            wide = right.astype(np.float64)
+            error = np.where(np.isfinite(wide), values.astype(np.float64) - wide, 0.0)
+        if error.any():
+            errors[tensor.id] = error
+    return errors
+
+
+def _error_of_outputs(
+    graph: Graph,
+    inputs: Mapping[str, np.ndarray],
+    errors: Mapping[int, np.ndarray],
+    exact: Sequence[np.ndarray],
+) -> float | None:
+    """Return the error of the outputs that errors make, None if ONNX Runtime refuses to run with them."""
+    try:
+        return outputs_error(InjectedReference(graph, inputs, list(errors)).run(errors), exact)
+    except FormatError:
+        return None
 
 
 def _computing(graph: Graph, tensor: int, is_held: Collection[int]) -> tuple[int, ...]:

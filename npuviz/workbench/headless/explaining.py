@@ -51,6 +51,7 @@ def explain_error(
         remedy = _remedy(opened, session, _Measured(graph, found, share), allowance, search)
     return {
         "outputs_error": finite(found.left[0]) if found.left else 0.0,
+        "outputs_error_of_inputs_and_weights": None if found.given is None else finite(found.given),
         "outputs_error_measured": finite(whole.outputs_error) if whole is not None else None,
         "allowed": share,
         "operators": [
@@ -162,10 +163,12 @@ def _remedy(
 def _wanted(measured: _Measured, known: Collection[str]) -> list[str]:
     """Return the names of operators to add: those whose errors must go, and from the second round on also the
     readers of their results, since a result is rounded where a reader is not in fp32, and at least as many
-    names as before: errors that operators amplify add up to more than was measured of each."""
+    names as before: errors that operators amplify add up to more than was measured of each. Where rounded
+    inputs and weights alone make the outputs wrong, these are the operators that read them."""
     graph, found = measured.graph, measured.found
     if not found.effects or found.left[0] == 0:
-        return []
+        read = [graph.nodes[node].name for node in found.readers] if found.given else []
+        return [name for name in read if name not in known]
     readers = graph.consumers()
     least = max(1, found.needed(measured.share))
     wanted: dict[str, None] = {}
@@ -223,6 +226,11 @@ def explanation_lines(found: Mapping[str, Any]) -> list[str]:
         f"{_text(found['outputs_error'])} of their largest magnitude wrong; they are "
         f"{_text(found['outputs_error_measured'])} wrong (allowed {_text(found['allowed'])})",
     ]
+    given = found["outputs_error_of_inputs_and_weights"]
+    if given:
+        lines.append(
+            f"    inputs and weights as the machine holds them alone make the outputs {_text(given)} wrong"
+        )
     for each in found["operators"]:
         own, out = _text(each["own_error"]), _text(each["outputs_error"])
         lines.append(

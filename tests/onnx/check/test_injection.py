@@ -84,3 +84,25 @@ def test_what_time_does_not_suffice_for_is_counted(tmp_path, calls: int, counts:
     found = explain(graph, inputs, held.get, lambda share: None, goes_on)
     assert (found.unread, found.untried, len(found.effects)) == counts
     assert found.left
+
+
+def test_rounded_inputs_and_weights_are_told_apart_from_operators(tmp_path) -> None:
+    """Whole numbers that rounding turns: no operator is off, the input and the weight are."""
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["a"], "scale"),
+        helper.make_node("Floor", ["a"], ["b"], "cut"),
+        helper.make_node("Cast", ["b"], ["y"], "whole", to=onnx.TensorProto.INT64),
+    ]
+    weights = {"k": np.array(3.0, np.float32)}
+    graph = make_graph(tmp_path, nodes, {"x": [4]}, {"y": onnx.TensorProto.INT64}, weights)
+    inputs = {"x": np.array([1.0, 2.0, 2.5, 4.0], np.float32)}
+    names = {tensor.name: tensor.id for tensor in graph.tensors}
+    rounded = np.array([1.0, 2.0, 2.5, 3.99], np.float32)
+    held = {names["x"]: rounded, **graph.constants}
+    for node in graph.nodes:
+        held |= run_node(graph, node, {index: held[index] for index in node.inputs})
+    found = explain(graph, inputs, held.get, lambda share: None)
+    assert (found.effects, found.left, found.readers) == ((), (0.0,), (0,))
+    assert found.given == pytest.approx(1 / 12)
+    exact = explain(graph, {"x": rounded}, held.get, lambda share: None)
+    assert (exact.given, exact.readers) == (0.0, ())

@@ -18,6 +18,7 @@ NODES = [helper.make_node("Exp", [f"t{i}"], [f"t{i + 1}"], f"n{i}") for i in ran
 FOUND = {
     "outputs_error": 1.0,
     "outputs_error_measured": 2.0,
+    "outputs_error_of_inputs_and_weights": None,
     "allowed": 0.1,
     "operators": [],
     "operators_tried": 3,
@@ -46,6 +47,14 @@ def measured(tmp_path, needed: int, first: int = 0) -> _Measured:
 def test_what_is_needed_is_tried_first(tmp_path) -> None:
     assert _wanted(measured(tmp_path, 1), ()) == ["n0"]
     assert _wanted(measured(tmp_path, 3), ()) == ["n0", "n1", "n2"]
+
+
+def test_readers_of_rounded_weights_are_tried_where_no_operator_is_off(tmp_path) -> None:
+    graph = measured(tmp_path, 1).graph
+    given = _Measured(graph, Explanation((), (0.0,), given=0.2, readers=(1, 3)), 0.1)
+    assert _wanted(given, ()) == ["n1", "n3"]
+    assert _wanted(given, ("n1", "n3")) == []
+    assert _wanted(_Measured(graph, Explanation((), (0.0,), given=0.0, readers=(1, 3)), 0.1), ()) == []
 
 
 def test_operators_that_are_kept_already_do_not_end_the_search(tmp_path) -> None:
@@ -159,6 +168,8 @@ def test_what_was_not_tried_is_counted_and_what_tries_more_is_named() -> None:
     assert "not looked at: 7 results" in lines[2]
     assert "9 s of the processor of 60 allowed; --explain-seconds 240 tries more" in lines[2]
     assert "no remedy found  no run" in lines[3]
+    given = {"outputs_error_of_inputs_and_weights": 0.5, "moved_by_a_millionth": 0.0}
+    assert "alone make the outputs 0.5 wrong" in explaining.explanation_lines({**FOUND, **given})[2]
     whole = explaining.explanation_lines({**FOUND, "moved_by_a_millionth": 0.0})
     assert "not tried" not in whole[2]
     assert "--explain-seconds" not in whole[2]
