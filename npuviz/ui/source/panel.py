@@ -29,6 +29,7 @@ from npuviz.ui.kit.parts import (
     restore_sizes,
     splitter,
 )
+from npuviz.ui.kit.plain_text import plain_tip
 from npuviz.ui.source.lexer import Lexer
 from npuviz.ui.source.line_costs import LineCost, line_costs, tip_of
 from npuviz.ui.source.loops import LoopBar
@@ -312,6 +313,7 @@ class SourcePanel(Panel):
                 self.files.addItem(f"{source.name} (library)", file)
                 place = self.files.count() - 1
             self.files.setCurrentIndex(place)
+        self.files.setToolTip(plain_tip(source.path or source.name))
         self.text.show_text(source.text, Lexer(source.language, source.name))
         self._refresh_marks()
 

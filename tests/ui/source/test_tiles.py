@@ -203,6 +203,12 @@ def test_small_shares_of_lines_are_told_from_none(share: float, text: str) -> No
     assert share_text(share) == text
 
 
+def test_the_box_of_files_tells_the_whole_path_which_a_narrow_panel_cuts(stage: Stage) -> None:
+    panel = panel_of(stage)
+    assert panel._listing is not None
+    assert panel._listing.sources[panel.file].path in panel.files.toolTip()
+
+
 def test_marks_of_other_files_are_not_taken_for_this_one(stage: Stage) -> None:
     listing = stage.session.program.listing
     assert isinstance(listing, HasSource)
