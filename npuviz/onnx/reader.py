@@ -28,6 +28,7 @@ from npuviz.onnx.passes.quantised_products import settle_products
 from npuviz.onnx.passes.turned_steps import turn_recurrent
 from npuviz.onnx.passes.view_moves import settle_views
 from npuviz.onnx.passes.wrapped_indices import settle_indices
+from npuviz.onnx.semantics.accuracy_levels import count_rounded
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
 from npuviz.program.graph import Graph
 
@@ -67,6 +68,7 @@ def read_model(
     bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
     refuse_deadly_sizes(draft)
     if optimize:
+        _tell_of_levels(draft)
         _write_out(draft, given, form, is_late=False)
         progress.report(0.4, "folding constants")
         draft = optimize_draft(draft, float_weights=form.float_weights)
@@ -88,6 +90,15 @@ def read_model(
         graph = make_graph(draft, shapes, known)
     progress.report(1.0, "model read")
     return graph
+
+
+def _tell_of_levels(draft: Draft) -> None:
+    count = count_rounded(draft.proto.graph)
+    if count:
+        draft.assumptions.append(
+            f"{count} products of weights with few bits read floats, which their accuracy_level lets ONNX "
+            f"Runtime round to 8 bits: checks compare with products of floats"
+        )
 
 
 def _settle_values(draft: Draft, given: Given, form: ModelForm) -> Draft:

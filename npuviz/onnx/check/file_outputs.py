@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -17,6 +18,7 @@ from npuviz.onnx.passes.dynamic_products import NOT_ROUNDED
 from npuviz.onnx.reference import RUNTIME_OPSET
 from npuviz.onnx.run_limit import limited, loop_names
 from npuviz.onnx.runtime import onnxruntime
+from npuviz.onnx.semantics.accuracy_levels import clear_levels
 from npuviz.onnx.semantics.maps import numbers_of
 from npuviz.onnx.semantics.operators import holds_requantized
 from npuviz.program.dtypes import numpy_dtype
@@ -26,7 +28,8 @@ from npuviz.program.graph import Graph
 def outputs_of_file(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
     """Run the file in ONNX Runtime and return the values of the graph's outputs by tensor id.
 
-    Graph optimisations are off. Raises FormatError with the reason if the file cannot be run.
+    Graph optimisations are off, and products are computed in the types of the file, not coarser where their
+    accuracy_level allows it. Raises FormatError with the reason if the file cannot be run.
     """
     path = graph.file
     if path is None or not path.is_file():
@@ -40,7 +43,7 @@ def outputs_of_file(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int,
         versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
         if max(versions, default=0) > RUNTIME_OPSET:
             raise ValueError(f"operator set {max(versions)} is newer than ONNX Runtime's {RUNTIME_OPSET}")
-        session = _session(str(path))
+        session = _session(path, model if clear_levels(model.graph) else None)
         wanted = {value.name for value in session.get_inputs()}
         feeds = {name: np.asarray(inputs[name], order="C") for name in inputs if name in wanted}
         names = [graph.tensors[index].name for index in graph.outputs]
@@ -120,9 +123,27 @@ def _is_coarse(graph: Graph, references: References, tensor: int, deviation: Dev
     return bool(np.isfinite(own.absolute)) and deviation.absolute <= SAFETY * own.absolute
 
 
-def _session(path: str) -> onnxruntime.InferenceSession:
+def _session(path: Path, changed: onnx.ModelProto | None) -> onnxruntime.InferenceSession:
+    """Open a file. changed  run in its place, with the weights that lie beside the file"""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    source: str | bytes = str(path)
+    if changed is not None:
+        folder = _locate_weights(path, changed.graph)
+        source = changed.SerializeToString()
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def _locate_weights(path: Path, graph: onnx.GraphProto) -> Path:
+    """Name the files of external data by their real names, behind links, and return their folder."""
+    folder = path.parent.resolve()
+    places = [entry for each in graph.initializer for entry in each.external_data if entry.key == "location"]
+    real = [(path.parent / entry.value).resolve() for entry in places]
+    if len({file.parent for file in real}) == 1:
+        folder = real[0].parent
+        for entry, file in zip(places, real, strict=True):
+            entry.value = file.name
+    return folder

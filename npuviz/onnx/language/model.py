@@ -16,10 +16,9 @@ from npuviz.base.errors import UsageError
 from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.language.names import GenaiConfig, Role, paired_states, read_genai_config, role_of
 from npuviz.onnx.parameters import all_nodes
+from npuviz.onnx.semantics.accuracy_levels import count_rounded
 
 _GROUPED = "GroupQueryAttention"
-_EIGHT_BITS = 4
-"""Ref: accuracy_level of MatMulNBits, documentation of ONNX Runtime's contrib operators."""
 _CROSS = ("encoder", "cross")
 
 
@@ -113,7 +112,7 @@ def read_language_model(path: Path) -> LanguageModel:
         limit,
         limited_by,
         _vocabulary(draft, tokens[0]),
-        _rounded(graph),
+        count_rounded(graph),
     )
 
 
@@ -172,15 +171,6 @@ def _tables(draft: Draft, indices: str) -> list[tuple[str, int]]:
 
 def _vocabulary(draft: Draft, tokens: str) -> int:
     return min((rows for _, rows in _tables(draft, tokens)), default=0)
-
-
-def _rounded(graph: onnx.GraphProto) -> int:
-    products = (node for node in all_nodes(graph) if node.op_type == "MatMulNBits")
-    return sum(
-        attribute.name == "accuracy_level" and attribute.i == _EIGHT_BITS
-        for node in products
-        for attribute in node.attribute
-    )
 
 
 def _limit(config: GenaiConfig, draft: Draft, roles: Mapping[str, Role]) -> tuple[int, str]:

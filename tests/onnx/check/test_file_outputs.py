@@ -124,3 +124,38 @@ def test_roundings_that_the_graph_leaves_out_may_not_decide(tmp_path, factor: fl
     assert [finding.cause.split(",")[0] for finding in result.findings] == (
         [] if is_passed else ["the file rounds operands to 8 bits at run time"]
     )
+
+
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_products_that_the_runtime_may_round_are_compared_unrounded(tmp_path, is_linked: bool) -> None:
+    """As onnxruntime-genai's builder writes them, with data beside the file, or behind links of a cache."""
+    random = np.random.default_rng(0)
+    weights = {
+        "q": random.integers(0, 256, (64, 8, 16), np.uint8),
+        "s": random.random((64, 8)).astype(np.float32),
+    }
+    node = helper.make_node(
+        "MatMulNBits", ["x", "q", "s"], ["y"], domain="com.microsoft", K=256, N=64, bits=4, block_size=32,
+        accuracy_level=4,
+    )  # fmt: skip
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, [3, 256])],
+        [helper.make_tensor_value_info("y", FLOAT, [3, 64])],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "m.onnx"
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    if is_linked:
+        (tmp_path / "blobs").mkdir()
+        for name in ("m.onnx", "w.bin"):
+            (tmp_path / name).symlink_to((tmp_path / name).rename(tmp_path / "blobs" / f"3f{name}"))
+    read = read_model(path)
+    assert any("round to 8 bits" in text for text in read.assumptions)
+    result = checked(read, {"x": random.standard_normal((3, 256)).astype(np.float32)})
+    assert result.is_passed
+    assert not result.findings
+    assert not result.not_compared
