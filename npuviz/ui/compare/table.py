@@ -24,6 +24,7 @@ class Difference:
     """The cost of one cause, operator, line or unit in both runs, in cycles or nanoseconds.
 
     waits  waiting time in both runs, None if the row is no unit
+    name_there  of a source line in the other run, "" if it is the same
     """
 
     name: str
@@ -31,6 +32,12 @@ class Difference:
     there: float
     change: float
     waits: tuple[float, float] | None = None
+    name_there: str = ""
+
+    @property
+    def label(self) -> str:
+        """The names in both runs."""
+        return f"{self.name} \u2192 {self.name_there}" if self.name_there else self.name
 
 
 def rows_of(found: Mapping[str, Any], what: str) -> list[Difference]:
@@ -43,7 +50,10 @@ def rows_of(found: Mapping[str, Any], what: str) -> list[Difference]:
             )
             for row in found[what]
         ]
-    return [Difference(row[name], row["a"], row["b"], row["change"]) for row in found[what]]
+    return [
+        Difference(row[name], row["a"], row["b"], row["change"], name_there=row.get("there", ""))
+        for row in found[what]
+    ]
 
 
 def signed(value: float) -> str:
@@ -61,7 +71,7 @@ class DifferenceTable(RowModel[Difference]):
     def text(self, row: Difference, column: int) -> str:
         waits = row.waits or (0.0, 0.0)
         return (
-            row.name,
+            row.label,
             format_count(round(row.here)),
             format_count(round(row.there)),
             signed(row.change),
@@ -74,7 +84,7 @@ class DifferenceTable(RowModel[Difference]):
         if column in (WAITS_HERE, WAITS_THERE):
             return WAITS_MEANS
         share = f" ({row.there / row.here - 1:+.1%})" if row.here else ""
-        return f"{row.name}\n{self.text(row, HERE)} here, {self.text(row, THERE)} there{share}"
+        return f"{row.label}\n{self.text(row, HERE)} here, {self.text(row, THERE)} there{share}"
 
     def other(self, row: Difference, column: int, role: int) -> Any:
         if role == BAR_ROLE:

@@ -14,6 +14,7 @@ from npuviz.sim.stop import StopKind, StopReason
 from npuviz.trace.comparison import compare
 from npuviz.trace.unit_times import tracks_of_units, unit_label, unit_times
 from npuviz.workbench.causes.run import run_causes
+from npuviz.workbench.comparing.lines import paired_lines, renamed
 from npuviz.workbench.costs import costs
 from npuviz.workbench.opening import OpenOptions, open_file
 
@@ -82,6 +83,7 @@ def compare_runs(a: Run, b: Run) -> dict[str, Any]:
     causes = [run_causes(each.reader, each.program) for each in (a, b)]
     operators = [_operators(each.reader) for each in (a, b)]
     lines = [_on_path(each.lines) for each in causes]
+    pairs = _pairs(a, b, [{**one, **another} for one, another in zip(operators, lines, strict=True)])
     ends = [each.reader.end_cycle for each in (a, b)]
     return {
         "a": _head(a),
@@ -92,13 +94,32 @@ def compare_runs(a: Run, b: Run) -> dict[str, Any]:
         if found.first_divergence is None
         else {"cycle": found.first_divergence, "track": found.track},
         "causes": _rows(*(dict(each.by_cause) for each in causes), name="cause"),
-        "operators": _rows(*operators, name="operator"),
-        "lines": _rows(*lines, name="line"),
+        "operators": _paired_rows(operators, pairs, name="operator"),
+        "lines": _paired_rows(lines, pairs, name="line"),
         "units": _units(a.reader, b.reader),
         "only_a": list(found.only_a),
         "only_b": list(found.only_b),
         "not_known": [each.by_cause.get("not known", 0) for each in causes],
     }
+
+
+def _pairs(a: Run, b: Run, names: Sequence[Mapping[str, float]]) -> dict[str, str]:
+    """Return name of a source line in B -> its name in A."""
+    if a.program is None or b.program is None:
+        return {}
+    return paired_lines(a.program.listing, b.program.listing, (names[0], names[1]))
+
+
+def _paired_rows(
+    values: Sequence[Mapping[str, float]], pairs: Mapping[str, str], *, name: str
+) -> list[dict[str, Any]]:
+    """Return a row for each name; "there" is the name of a line in B where that is another one."""
+    mine, other = values
+    if not pairs:
+        return _rows(mine, other, name=name)
+    there = {one: another for another, one in pairs.items() if one != another}
+    rows = _rows(mine, renamed(other, pairs, mine), name=name)
+    return [{**row, "there": there[row[name]]} if row[name] in there else row for row in rows]
 
 
 def _head(run: Run) -> dict[str, Any]:
@@ -229,14 +250,15 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], columns: tuple[str, ..
     changed = [row for row in rows if row["change"]]
     if not changed:
         return []
-    cells = [columns, *(tuple(_cell(row[name], name) for name in columns) for row in changed[:MOST_ROWS])]
+    cells = [columns, *(tuple(_cell(row, name) for name in columns) for row in changed[:MOST_ROWS])]
     more = [f"and {len(changed) - MOST_ROWS} more that changed"] if len(changed) > MOST_ROWS else []
     same = len(rows) - len(changed)
     head = f"{title} ({same} unchanged):" if same else f"{title}:"
     return ["", head, *table_lines(cells), *more]
 
 
-def _cell(value: Any, name: str) -> str:
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    value = row[name]
     if isinstance(value, str):
-        return echo(value)
+        return echo(f"{value} -> {row['there']}" if row.get("there") else value)
     return f"{value:+.0f}" if name == "change" else f"{value:.0f}"

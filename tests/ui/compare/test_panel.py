@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QPushButton, QTabBar
 
 from npuviz.program.source import first_of_line, line_of
 from npuviz.ui.compare.panel import ComparePanel
-from npuviz.ui.compare.table import Difference, rows_of, signed
+from npuviz.ui.compare.table import NAME, Difference, DifferenceTable, rows_of, signed
 from npuviz.ui.dialogs.run_on.dialog import RunOnDialog
 from npuviz.workbench.comparing.comparison import in_nanoseconds
 from npuviz.workbench.headless.run import RunOptions, run_model
@@ -212,3 +212,12 @@ def test_a_click_on_a_line_leads_to_the_source(own: Driver) -> None:
     assert line_of(own.session.program.listing, instruction) == panel.table.rows[0].name
     assert first_of_line(own.session.program.listing, "elsewhere.py:1") == -1
     assert first_of_line(own.session.program.listing, "vector_add.py:99999") == -1
+
+
+def test_a_line_that_has_another_name_there_shows_both() -> None:
+    row = {"line": "k.py:1", "a": 3.0, "b": 2.0, "change": -1.0}
+    same, other = rows_of({"lines": [row, {**row, "there": "fast.py:7"}]}, "lines")
+    table = DifferenceTable()
+    assert table.text(same, NAME) == "k.py:1"
+    assert table.text(other, NAME) == "k.py:1 \u2192 fast.py:7"
+    assert other.name == "k.py:1"
