@@ -1,7 +1,8 @@
 """Judges one file of NKI kernels, run as a separate process; prints the result as one line of JSON.
 
     python -m benchmarks.nki_judge tests FILE                     its unit tests, with stand-ins for NKI
-    python -m benchmarks.nki_judge library FILE                   those of nki-library, in simulation mode
+    python -m benchmarks.nki_judge library FILE [OPTION...]       those of nki-library, in simulation mode;
+                                                                  options are those of pytest
     python -m benchmarks.nki_judge cases FILE                     its kernels on the calls of nki_cases.py
     python -m benchmarks.nki_judge kernel FILE REFERENCE PRESET   its kernel against a numpy reference
     python -m benchmarks.nki_judge time FILE REFERENCE PRESET     only its cycles, without values; further
@@ -96,8 +97,11 @@ def tests(path: Path) -> dict[str, Any]:
     return {"results": watcher.found}
 
 
-def library(path: Path) -> dict[str, Any]:
-    """Run the quick tests of a file of nki-library, with its own checks, on npuviz as its simulator."""
+def library(path: Path, *more: str) -> dict[str, Any]:
+    """Run the quick tests of a file of nki-library, with its own checks, on npuviz as its simulator.
+
+    more  options of pytest, which win over those that are given here
+    """
     from benchmarks import nki_simulator
 
     root = next(each for each in path.parents if (each / "src" / "nkilib_src").is_dir())
@@ -106,7 +110,7 @@ def library(path: Path) -> dict[str, Any]:
     nki_simulator.install()
     watcher = _Watcher()
     options = ["-q", "-p", "no:cacheprovider", "--test-mode", "simulation", "-m", "fast", "--timeout", "120"]
-    pytest.main([*options, str(path)], plugins=[watcher, nki_simulator.Harness()])
+    pytest.main([*options, *more, str(path)], plugins=[watcher, nki_simulator.Harness()])
     return {"results": watcher.found}
 
 
@@ -295,8 +299,10 @@ def main() -> None:
             found = kernel(path, Path(sys.argv[3]), sys.argv[4])
         elif kind == "time":
             found = timed(path, Path(sys.argv[3]), *sys.argv[4:])
+        elif kind == "library":
+            found = library(path, *sys.argv[3:])
         else:
-            found = {"tests": tests, "library": library, "cases": cases, "file": file}[kind](path)
+            found = {"tests": tests, "cases": cases, "file": file}[kind](path)
     except (Exception, unittest.SkipTest) as error:
         verdict, reason = verdict_of(error)
         found = {"verdict": verdict, "reason": reason}

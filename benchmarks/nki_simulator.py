@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from unittest.mock import MagicMock
@@ -16,8 +17,10 @@ from unittest.mock import MagicMock
 import ml_dtypes
 import numpy as np
 
+from npuviz.targets.neuroncore.nki.calls.collectives import rank_id
 from npuviz.targets.neuroncore.nki.calls.entry_points import simulate
 from npuviz.targets.neuroncore.nki.record.element_types import NAMES, dtype_of, is_float
+from npuviz.targets.neuroncore.nki.record.recording import current
 
 _MOCKED = (
     *("aws_embedded_metrics", "boto3", "botocore", "fabric2", "invoke", "paramiko", "plotext"),
@@ -91,3 +94,48 @@ class Harness:
         nothing."""
         module = importlib.import_module("test.utils.test_orchestrator")
         module.Orchestrator._compiled_kernel = None  # noqa: SLF001 - set before its tests read it
+
+    def pytest_collection_finish(self, session: Any) -> None:
+        """Let kernels whose ranks have inputs of their own run on a grid of cores and ranks."""
+        setup: Any = importlib.import_module("test.utils.simulation_setup")
+        kinds: Any = importlib.import_module("test.utils.common_dataclasses")
+        orchestrator: Any = importlib.import_module("test.utils.test_orchestrator").Orchestrator
+        inner, dump = setup.run_simulator_inference, orchestrator._dump_output_tensors  # noqa: SLF001
+
+        def inference(kernel: Any) -> Any:
+            is_by_rank = isinstance(kernel.kernel_input, kinds.PerRankLazyInputGenerator)
+            return _run_ranks(kernel) if is_by_rank else inner(kernel)
+
+        def dumped(self: Any, outputs: Any) -> str:
+            if not isinstance(outputs, list):
+                return dump(self, outputs)
+            root = Path(self.fs_config.artifacts_output_directory_path) / kinds.INF_ARTIFACT_DIR_NAME
+            for rank, each in enumerate(outputs):
+                folder = root / f"output_worker_{rank}"
+                folder.mkdir(parents=True, exist_ok=True)
+                for name, values in each.items():
+                    (folder / f"{name}.bin").write_bytes(values.tobytes())
+            return str(root)
+
+        setup.run_simulator_inference = inference
+        orchestrator._dump_output_tensors = dumped  # noqa: SLF001 - what the harness calls with the results
+
+
+def _run_ranks(kernel: Any) -> list[dict[str, np.ndarray]]:
+    """Run a kernel of the harness on all of its ranks; returns their outputs by name, in the types wanted."""
+    ranks = range(kernel.inference_args.collective_ranks)
+    given = [kernel.kernel_input.for_rank(rank) for rank in ranks]
+    wanted = [kernel.validation_args.golden_output.for_rank(rank) for rank in ranks]
+    returned: dict[int, tuple[Any, ...]] = {}
+    everything: list[Any] = []
+
+    def ranked(inputs: Sequence[Sequence[Any]]) -> list[Any]:
+        current().own_axes = 1
+        result = kernel.kernel_func(**dict(zip(given[0], inputs[rank_id()], strict=True)))
+        returned[rank_id()] = tuple(result) if isinstance(result, tuple | list) else (result,)
+        everything[:] = [each for rank in sorted(returned) for each in returned[rank]]
+        return everything  # the last instance may end before others, which add theirs
+
+    cores = kernel.compiler_input.logical_nc_config
+    found = iter(simulate(ranked)[cores, len(ranks)]([list(each.values()) for each in given]))
+    return [{name: np.asarray(next(found), each.dtype) for name, each in rank.items()} for rank in wanted]

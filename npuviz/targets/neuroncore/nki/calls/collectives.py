@@ -1,4 +1,8 @@
-"""nki.collectives among the instances of a kernel: instance n of the grid is rank n."""
+"""nki.collectives among the instances of a kernel: a rank is the last coordinate of the grid.
+
+Where the grid has more axes, instances that differ in the last one only exchange with each other: core 0 of
+each rank with core 0 of the others.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -64,10 +68,29 @@ def exchange(
     own = rank_id()
     if len(ranks) == 1:
         then({own: Posted(given, wanted, more)}, ranks)
-    elif not meeting(what, ranks, Posted(given, wanted, more), lambda posted: then(posted, ranks)):
+        return
+    there = recording.grid[-1] if recording.grid else 1
+    if max(ranks) >= there:
+        has = "one instance" if there == 1 else f"{there} instances"
+        needed = max(ranks) + 1
         raise KernelError(
-            f"{what} among ranks {list(ranks)}: the kernel has one instance; run it with --grid {len(ranks)}"
+            f"{what} among ranks {list(ranks)}: the kernel has {has}; run it with --grid {needed}"
         )
+    members = [_instance(rank) for rank in ranks]
+
+    def together(posted: dict[int, Posted]) -> None:
+        then({rank: posted[number] for rank, number in zip(ranks, members, strict=True)}, ranks)
+
+    meeting(what, members, Posted(given, wanted, more), together)
+
+
+def _instance(rank: int) -> int:
+    """The number of the instance that is a rank, with the other coordinates of the one that runs."""
+    recording = current()
+    number = 0
+    for size, at in zip(recording.grid, (*recording.program[:-1], rank), strict=True):
+        number = number * size + at
+    return number
 
 
 def _tensors(values: object, what: str) -> list[Tensor]:

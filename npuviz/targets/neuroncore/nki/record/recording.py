@@ -55,7 +55,7 @@ class Recording(Positions):
     observer  reads a tensor while the kernel is recorded, None where that is not possible
     observed_step  the last one when a tensor was read so
     has_offsets    whether a register was made or an element read: addresses may hang on it
-    taken_over  storages that steps up to that one write since
+    taken_over  storages that steps up to that one write since;  own_axes  see `shared`
     """
 
     actions: Actions
@@ -72,6 +72,7 @@ class Recording(Positions):
     observer: "Callable[[Recording, Tensor], np.ndarray] | None" = None
     observed_step: Step | None = None
     has_offsets: bool = False
+    own_axes: int = 0
     taken_over: set[int] = field(default_factory=set[int])
 
     def __post_init__(self) -> None:
@@ -176,11 +177,11 @@ class Recording(Positions):
         return ((site, ordinal), loop.over)
 
     def shared(self, shape: tuple[int, ...], dtype: object, name: str = "") -> Tensor:
-        """Memory in HBM that every instance of the grid gets when it asks at the same line."""
+        """Memory in HBM of all instances that ask at one line, alike in the last `own_axes` of the grid."""
         count = self._asked[self.program, self.place()] = self._asked.get((self.program, self.place()), 0) + 1
-        key = (self.place(), count, shape, str(dtype_of(dtype)))
-        found = self._shared.get(key)
-        if found is None:
+        own = self.program[len(self.program) - self.own_axes :]
+        key = (self.place(), count, shape, str(dtype_of(dtype)), own)
+        if (found := self._shared.get(key)) is None:
             found = self._shared[key] = self.new(shape, dtype, HBM, name)
         return found
 
