@@ -11,7 +11,7 @@ from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
 from npuviz.targets.neuroncore.nki.record.errors import KernelError, Undocumented, without_value
 from npuviz.targets.neuroncore.nki.record.index import Box, Boxes, Index, Mask, whole
-from npuviz.targets.neuroncore.nki.record.variable_names import running_statement
+from npuviz.targets.neuroncore.nki.record.variable_names import is_asked_for, running_statement
 
 HBM, SBUF, PSUM = "hbm", "sbuf", "psum"
 
@@ -89,6 +89,7 @@ class Recorder(Protocol):
     """
 
     actions: Actions
+    version: int
     storages: list[Storage]
 
     def assign(self, target: "Tensor", value: object) -> None:
@@ -203,7 +204,7 @@ class Tensor:
         return f"{self.storage.space} tensor {self.storage.name} {self.dtype}{list(self.shape)}"
 
     def __bool__(self) -> bool:
-        if not self.is_on_chip:
+        if not self.is_on_chip or is_asked_for(self):
             return True  # kernels ask whether an optional argument is there
         raise without_value(repr(self), running_statement(), self.size == 1)
 

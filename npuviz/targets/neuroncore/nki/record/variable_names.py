@@ -1,4 +1,4 @@
-"""Names that a kernel's text gives to what its calls return."""
+"""Names that a kernel's text gives to what its calls return, and conditions that name them."""
 
 import ast
 import sys
@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Protocol
 
 Span = tuple[int, int, int, int]
 """First line, its column, last line, the column after the last one; columns in bytes of UTF-8."""
@@ -146,3 +147,64 @@ def _statements_of(text: bytes) -> dict[int, ast.stmt]:
             for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                 found[line] = node
     return found
+
+
+class Recorder(Protocol):
+    """Who records the kernel."""
+
+    version: int
+
+    def note(self, text: str) -> None:
+        """Tell the user something once."""
+        ...
+
+
+class Tile(Protocol):
+    """A tensor on the chip."""
+
+    @property
+    def recording(self) -> Recorder:
+        """Who records it."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Its elements."""
+        ...
+
+
+def is_asked_for(tile: Tile) -> bool:
+    """Whether a condition about a tile on the chip asks only whether it is there; says so once.
+
+    That is so in generation 2 for a tile of several elements in a variable or attribute that `if`, `and`,
+    `or` or `not` names. A single element, or what is computed in the condition, is taken for a value.
+    """
+    # Ref: nki-library, core/mlp/mlp_tkg/mlp_tkg_constants.py asks so for the indices of experts in SBUF
+    if tile.recording.version == 1 or tile.size == 1 or not _is_named(tile):
+        return False
+    tile.recording.note(f"{tile!r} as a condition is true because it is there, whatever it holds (assumed)")
+    return True
+
+
+def _is_named(tile: Tile) -> bool:
+    frame, statement = users_frame(), running_statement()
+    if frame is None or statement is None or isinstance(statement, ast.While):
+        return False
+    asked: list[ast.expr] = []
+    for node in ast.walk(statement):
+        if isinstance(node, ast.If | ast.IfExp | ast.Assert):
+            asked.append(node.test)
+        elif isinstance(node, ast.BoolOp):
+            asked += node.values
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            asked.append(node.operand)
+    return any(_held(frame, each) is tile for each in asked)
+
+
+def _held(frame: FrameType, expression: ast.expr) -> object:
+    """What a name or an attribute of it holds in a frame; None for other expressions."""
+    if isinstance(expression, ast.Name):
+        return frame.f_locals.get(expression.id, frame.f_globals.get(expression.id))
+    if isinstance(expression, ast.Attribute):
+        return getattr(_held(frame, expression.value), expression.attr, None)
+    return None
