@@ -39,10 +39,17 @@ class _Depths:
         return np.where((places >= 0) & (places < self.size), places, -1)
 
 
+_LISTS = {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 2}
+"""Attribute -> numbers for each spatial axis."""
+
+
 def spans_volume(node: NodeProto) -> bool:
     """Return whether an operator of `WRITERS` may have windows over three dimensions."""
-    sizes = next((len(item.ints) for item in node.attribute if item.name == "kernel_shape"), 0)
-    return sizes == 3 or node.op_type.startswith("Global")
+    if node.op_type.startswith("Global"):
+        return True
+    ranks = [len(item.ints) // _LISTS[item.name] for item in node.attribute if item.name in _LISTS]
+    # A Conv needs none of these: then its weights decide.
+    return 3 in ranks or (not ranks and node.op_type == "Conv")
 
 
 def write_volume_conv(writer: Writer, node: NodeProto) -> None:

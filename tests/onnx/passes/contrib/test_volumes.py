@@ -47,6 +47,15 @@ def _has_no_volume(graph: Graph) -> bool:
 
 
 @pytest.mark.parametrize(
+    "attributes", [{}, {"strides": [1, 2, 1]}, {"pads": [1, 0, 1, 0, 0, 0]}, {"group": 2}]
+)
+def test_kernels_whose_size_only_the_weights_tell(attributes: dict[str, Any], tmp_path: Path) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "c", **attributes)
+    group = int(attributes.get("group", 1))
+    assert _has_no_volume(_written(tmp_path, node, w=_floats(6, SHAPE[1] // group, 3, 3, 1)))
+
+
+@pytest.mark.parametrize(
     ("kernel", "attributes"),
     [
         ((3, 3, 3), {"pads": [1] * 6}),
