@@ -9,6 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from npuviz.onnx.model_form import ModelForm
+from npuviz.onnx.passes.contrib.volumes import spans_volume
 from npuviz.onnx.reader import read_model
 from npuviz.onnx.reference import run_reference
 from npuviz.program.graph import Graph
@@ -51,6 +52,7 @@ def _has_no_volume(graph: Graph) -> bool:
 )
 def test_kernels_whose_size_only_the_weights_tell(attributes: dict[str, Any], tmp_path: Path) -> None:
     node = helper.make_node("Conv", ["x", "w"], ["y"], "c", **attributes)
+    assert spans_volume(node)
     group = int(attributes.get("group", 1))
     assert _has_no_volume(_written(tmp_path, node, w=_floats(6, SHAPE[1] // group, 3, 3, 1)))
 
