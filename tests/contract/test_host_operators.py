@@ -51,7 +51,7 @@ def test_reasons_are_data_and_text_in_run_and_info(tmp_path: Path, target: str) 
 
 
 def test_the_change_is_named(tmp_path: Path) -> None:
-    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], "grow", mode="linear")
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], "grow", mode="cubic")
     shapes = {"x": [1, 8, 64, 64], "y": [1, 8, 128, 128]}
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
     scales = numpy_helper.from_array(np.array([1, 1, 2, 2], np.float32), "scales")
@@ -59,7 +59,7 @@ def test_the_change_is_named(tmp_path: Path) -> None:
     path = tmp_path / "grow.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
     (entry,) = describe_file(path, OpenOptions(target="rk3588"))["on_host"]
-    assert entry["found"] == "linear"
+    assert entry["found"] == "cubic"
     assert "nearest, asymmetric" in entry["change"]
     assert host_lines([entry]) == [f"  on Host   Resize: {entry['limit']}; to lift it: {entry['change']}"]
     assert host_lines([entry] * 3)[0].startswith("  on Host   Resize x 3: ")
