@@ -84,5 +84,7 @@ def test_a_tile_that_the_kernel_has_put_into_psum_is_no_operand(tmp_path) -> Non
         "turned = nl.ndarray((nl.par_dim(128), 128), dtype=np.float32, buffer=nl.psum)\n"
         "            turned[...] = nisa",
     )
-    with pytest.raises(KernelError, match=r"err_unsupported_memory: nc_matmul: psum tensor turned"):
+    with pytest.raises(
+        KernelError, match=r"err_unsupported_memory: nc_matmul stationary: psum tensor turned"
+    ):
         loaded(tmp_path, text, {"a": random(128, 128), "b": random(128, 64)})

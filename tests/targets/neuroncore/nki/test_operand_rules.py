@@ -4,7 +4,7 @@ import re
 import pytest
 
 from npuviz.base.errors import NpuvizError
-from npuviz.targets.neuroncore.nki.calls import isa_second
+from npuviz.targets.neuroncore.nki.calls.isa import second
 from npuviz.targets.neuroncore.nki.record.errors import REFUSED
 from npuviz.targets.neuroncore.nki.rules.documented import RULES
 from tests.targets.neuroncore.nki.running import SECOND, loaded, random
@@ -362,7 +362,7 @@ def test_what_the_documentation_allows_runs(tmp_path, line) -> None:
 
 
 def test_each_function_with_rules_is_one_of_the_documentation() -> None:
-    assert all(hasattr(isa_second, name) for name in RULES)
+    assert all(hasattr(second, name) for name in RULES)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
-"""Instructions of Tensor, Scalar and Vector, with a target or making their result."""
+"""Instructions of Scalar and Vector, with a target or making their result."""
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from npuviz.targets.neuroncore.isa import Activation, Alu, Flag, ReduceCmd
+from npuviz.targets.neuroncore.isa import Activation, Alu, ReduceCmd
 from npuviz.targets.neuroncore.nki.calls.operands import (
     command_of,
     engine_of,
@@ -15,100 +14,11 @@ from npuviz.targets.neuroncore.nki.calls.operands import (
 )
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, NAMES, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Boxes, Mask
-from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
+from npuviz.targets.neuroncore.nki.record.index import Boxes
 from npuviz.targets.neuroncore.nki.record.names import COMPARISONS, function, name_of, operator
 from npuviz.targets.neuroncore.nki.record.numbers import needed_number, number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of, boxes_of
-
-# --- Tensor engine -----------------------------------------------------------------------------------
-
-
-def nc_matmul(
-    dst: object,
-    stationary: object,
-    moving: object,
-    is_transpose: bool = False,
-    accumulate: bool | None = None,
-    mask: object = None,
-    perf_mode: object = None,
-    tile_position: Sequence[int] = (),
-    tile_size: Sequence[int] = (),
-    is_onezero: tuple[bool, bool] = (False, False),
-) -> Tensor:
-    """dst [M, N] = or += stationary [K, M].T @ moving [K, N].
-
-    is_onezero  whether the stationary, the moving tile holds zeros and ones only
-    """
-    a, b = tile(stationary, "nc_matmul stationary"), tile(moving, "nc_matmul moving")
-    for each in (a, b):
-        if each.buffer != SBUF and mask is not False:
-            raise KernelError(f"nc_matmul: {each!r} must lie in SBUF", "err_unsupported_memory")
-    double_row = _is_double_row(perf_mode, (a, b))
-    if len(tile_position) or len(tile_size):
-        current().note("nc_matmul tiles of PE (tile_position) run one after the other (assumed)")
-    rows, columns = shape = _product_shape(a, b, double_row)
-    if isinstance(mask, Mask):
-        raise KernelError("nc_matmul with mask= : put the mask into the subscripts of its operands")
-    box = box_of(mask, shape)
-    recording = current()
-    hints = Flag.STATIONARY_ONEZERO * bool(is_onezero[0]) | Flag.MOVING_ONEZERO * bool(is_onezero[1])
-    hints |= Flag.TRANSPOSE * bool(is_transpose)
-    if dst is None:
-        kind = a.dtype if is_transpose and is_float(a.dtype) and recording.version > 1 else FLOAT32
-        return recording.result(
-            "matmul", shape, kind, (a, b), box, PSUM, accumulate=False, double_row=double_row, hints=hints
-        )
-    target = tile(dst, "nc_matmul dst")
-    if target.buffer != PSUM:
-        raise KernelError(f"nc_matmul: {target!r} must lie in PSUM", "err_unsupported_memory")
-    if target.shape[0] != rows or prod(target.shape[1:]) != columns:
-        raise KernelError(f"nc_matmul: the product is {list(shape)}, dst is {list(target.shape)}")
-    recording.step(
-        "matmul",
-        target,
-        (a, b),
-        box,
-        accumulate=recording.accumulates(target, accumulate),
-        double_row=double_row,
-        hints=hints,
-    )
-    return target
-
-
-def _product_shape(stationary: Tensor, moving: Tensor, double_row: bool) -> tuple[int, int]:
-    """Rows and columns of a product. Raises KernelError where an operand is too large or they do not fit."""
-    same_partitions(stationary, moving, "nc_matmul stationary and moving")
-    each = 2 if double_row else 1
-    rows, columns = prod(stationary.shape[1:]) // each, prod(moving.shape[1:]) // each
-    for size, limit, what in (
-        (rows, 128, "stationary"),
-        (columns, spec_in_use().matmul_max_moving, "moving"),
-    ):
-        if size > limit:
-            raise KernelError(
-                f"nc_matmul: the {what} tile has {size} elements a partition"
-                f", at most {limit}: multiply parts of it",
-                "err_size_of_dimension_exceed_arch_limit",
-            )
-    return rows, columns
-
-
-def _is_double_row(perf_mode: object, operands: tuple[Tensor, Tensor]) -> bool:
-    """Whether a partition holds two rows of the contraction. Raises KernelError where that cannot be."""
-    name = str(getattr(perf_mode, "value", perf_mode) or "none")
-    if name == "none":
-        return False
-    if not name.startswith("double_row"):
-        raise KernelError(f"nc_matmul: perf_mode={name!r} is none or double_row")
-    if spec_in_use().version < 3:
-        raise KernelError("nc_matmul with double_row needs NeuronCore-v3 (trn2) or newer")
-    for each in operands:
-        if each.dtype.itemsize != 1 or each.ndim < 3 or each.shape[1] != 2:
-            raise KernelError(f"nc_matmul with double_row: {each!r} is no tile [K, 2, N] of an 8-bit float")
-    return True
-
 
 # --- Scalar engine -----------------------------------------------------------------------------------
 

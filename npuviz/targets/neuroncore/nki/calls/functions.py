@@ -5,7 +5,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.calls import compute, elementwise, exchange, patterns, random_numbers
+from npuviz.targets.neuroncore.nki.calls import (
+    compute,
+    elementwise,
+    exchange,
+    patterns,
+    products,
+    random_numbers,
+)
 from npuviz.targets.neuroncore.nki.calls import movement as move
 from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
 from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown, tile
@@ -333,7 +340,7 @@ def matmul(x: Any, y: Any, transpose_x: bool = False, mask: Any = None, **_: Any
     if not transpose_x:
         turned = move.nc_transpose(None, x, 1)
         x = move.tensor_copy(None, turned)
-    return compute.nc_matmul(None, x, y)
+    return products.nc_matmul(None, x, y)
 
 
 def atomic_rmw(dst: Any, value: Any, op: Any, mask: Any = None, **_: Any) -> None:

@@ -18,8 +18,8 @@ ENGINES: dict[int, Engine | None] = {
 """Engine by the number of `nki.isa.engine`."""
 
 
-def tile(value: object, what: str) -> Tensor:
-    """An operand on the chip. Raises KernelError."""
+def tile(value: object, what: str, memory: str = "") -> Tensor:
+    """An operand on the chip, in `memory` if that is given. Raises KernelError."""
     if not isinstance(value, Tensor):
         if hasattr(value, "blocks"):
             raise KernelError(
@@ -29,6 +29,8 @@ def tile(value: object, what: str) -> Tensor:
         raise KernelError(f"{what}: expected a tile, found {value!r}", "err_unsupported_memory")
     if not value.is_on_chip:
         raise KernelError(f"{what}: {value!r} lies in HBM; load it first", "err_unsupported_memory")
+    if memory and value.buffer != memory:
+        raise KernelError(f"{what}: {value!r} must lie in {memory.upper()}", "err_unsupported_memory")
     return value
 
 

@@ -270,6 +270,11 @@ class Mask:
             "err_control_flow_condition_depending_on_arange",
         )
 
+    def cuts_partitions(self, shape: tuple[int, ...]) -> bool:
+        """Whether some, but not all, indices of the first dimension of a tile remain. Raises KernelError."""
+        found = (each for condition in self.conditions for each in _ranges(condition, shape))
+        return any(dim == 0 and end > first for dim, first, end in found)
+
     def boxes(self, shape: tuple[int, ...]) -> "Box | Boxes":
         """As `box`; where no box is left, several that together are the part. Raises KernelError."""
         try:

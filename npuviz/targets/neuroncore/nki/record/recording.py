@@ -242,7 +242,8 @@ class Recording(Positions):
             if each is not None:
                 check_scope(each, scope)
                 each.storage.reads += 1
-                self._ends_group(each)
+                if self.version > 1:
+                    each.storage.started.clear()  # a read of PSUM ends its accumulation group
         written = (made.target, *more)
         for each in written:
             if each is not None:
@@ -255,11 +256,6 @@ class Recording(Positions):
         if view is not None and target is not None and view.picks is not None:
             scatter(self, kind, view, target)
         return made
-
-    def _ends_group(self, read: Tensor) -> None:
-        """A read of PSUM ends its accumulation group."""
-        if self.version > 1:
-            read.storage.started.clear()
 
     def result(
         self,
@@ -419,6 +415,7 @@ class Recording(Positions):
 
     def add_in_place(self, target: Tensor, value: object) -> Tensor:
         """`t[...] += value`: accumulation where a product goes to PSUM, else an addition."""
+        left, right = target, value
         if isinstance(value, Tensor):
             part = self._made_parts.get(value.storage.id)
             if part is not None and is_empty(part):
@@ -433,7 +430,10 @@ class Recording(Positions):
                 self._take_over(step, target.storage)
                 del self._results[value.storage.id]
                 return target
-        self.actions.binary_into(target, "add", target, value)
+            box = step.box if step is not None and target.shape == value.shape else None
+            if box is not None and not isinstance(box, Boxes):  # nothing else was computed
+                left, right = target.boxed(box), value.boxed(box)
+        self.actions.binary_into(left, "add", left, right)
         return target
 
     def accumulates(self, target: Tensor, wanted: bool | None = None) -> bool:

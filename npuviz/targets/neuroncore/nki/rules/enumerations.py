@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from npuviz.targets.neuroncore.nki.calls import isa_names
+from npuviz.targets.neuroncore.nki.calls.isa import names as isa_names
 from npuviz.targets.neuroncore.nki.calls.language import Buffer
 from npuviz.targets.neuroncore.nki.rules.operands import Given, Rule, listed, warn, wrong
 

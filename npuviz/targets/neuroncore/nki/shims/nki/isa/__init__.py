@@ -1,6 +1,6 @@
 """Stand-in for nki.isa."""
 
-from npuviz.targets.neuroncore.nki.calls.isa_second import *  # noqa: F403
+from npuviz.targets.neuroncore.nki.calls.isa.second import *  # noqa: F403
 from npuviz.targets.neuroncore.nki.calls.ordering import return_instructions as _return_instructions
 from npuviz.targets.neuroncore.nki.record.guarding import guard as _guard
 from npuviz.targets.neuroncore.nki.rules import names as _names

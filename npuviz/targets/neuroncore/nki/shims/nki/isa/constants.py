@@ -1,6 +1,6 @@
 """Stand-in for nki.isa.constants."""
 
-from npuviz.targets.neuroncore.nki.calls.isa_second import (
+from npuviz.targets.neuroncore.nki.calls.isa.second import (
     dge_mode,
     dma_engine,
     engine,

@@ -1,6 +1,6 @@
 """Stand-in for neuronxcc.nki.isa."""
 
-from npuviz.targets.neuroncore.nki.calls.isa_first import *  # noqa: F403
+from npuviz.targets.neuroncore.nki.calls.isa.first import *  # noqa: F403
 from npuviz.targets.neuroncore.nki.record.guarding import guard as _guard
 from npuviz.targets.neuroncore.nki.rules import names as _names
 

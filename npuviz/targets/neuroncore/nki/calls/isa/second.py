@@ -8,8 +8,8 @@ from npuviz.targets.neuroncore.nki.calls import (
     accumulating,
     compute,
     exchange,
-    isa_names,
     patterns,
+    products,
     random_numbers,
 )
 from npuviz.targets.neuroncore.nki.calls import movement as move
@@ -18,11 +18,12 @@ from npuviz.targets.neuroncore.nki.calls.dynamic import register_alloc as regist
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_load as register_load
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_move as register_move
 from npuviz.targets.neuroncore.nki.calls.dynamic import register_store as register_store
-from npuviz.targets.neuroncore.nki.calls.isa_newest import activate2 as activate2
-from npuviz.targets.neuroncore.nki.calls.isa_newest import exponential as exponential
-from npuviz.targets.neuroncore.nki.calls.isa_newest import nc_matmul_mx as nc_matmul_mx
-from npuviz.targets.neuroncore.nki.calls.isa_newest import quantize_mx as quantize_mx
-from npuviz.targets.neuroncore.nki.calls.isa_newest import rand2 as rand2
+from npuviz.targets.neuroncore.nki.calls.isa import names as isa_names
+from npuviz.targets.neuroncore.nki.calls.isa.newest import activate2 as activate2
+from npuviz.targets.neuroncore.nki.calls.isa.newest import exponential as exponential
+from npuviz.targets.neuroncore.nki.calls.isa.newest import nc_matmul_mx as nc_matmul_mx
+from npuviz.targets.neuroncore.nki.calls.isa.newest import quantize_mx as quantize_mx
+from npuviz.targets.neuroncore.nki.calls.isa.newest import rand2 as rand2
 from npuviz.targets.neuroncore.nki.calls.ordering import NkiInstruction as NkiInstruction
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
@@ -121,7 +122,7 @@ def nc_matmul(
     name: Any = None,
 ) -> None:
     """dst = or += stationary.T @ moving."""
-    compute.nc_matmul(
+    products.nc_matmul(
         dst, stationary, moving, is_transpose, accumulate, None, perf_mode, tile_position, tile_size,
         (is_stationary_onezero, is_moving_onezero),
     )  # fmt: skip

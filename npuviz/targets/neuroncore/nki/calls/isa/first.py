@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from npuviz.targets.neuroncore.nki.calls import accumulating, compute, isa_names, patterns, random_numbers
+from npuviz.targets.neuroncore.nki.calls import accumulating, compute, patterns, products, random_numbers
 from npuviz.targets.neuroncore.nki.calls import movement as move
+from npuviz.targets.neuroncore.nki.calls.isa import names as isa_names
 from npuviz.targets.neuroncore.nki.calls.language import fp32 as fp32
 from npuviz.targets.neuroncore.nki.calls.operands import refuse, refuse_unknown, tile
 from npuviz.targets.neuroncore.nki.record.element_types import dtype_of
@@ -43,7 +44,7 @@ def nc_matmul(
     """stationary.T @ moving, in PSUM."""
     if mask is not False:
         stationary, moving = _in_sbuf(stationary), _in_sbuf(moving)
-    return compute.nc_matmul(
+    return products.nc_matmul(
         None, stationary, moving, is_transpose, None, mask, perf_mode, tile_position, tile_size,
         (is_stationary_onezero, is_moving_onezero),
     )  # fmt: skip

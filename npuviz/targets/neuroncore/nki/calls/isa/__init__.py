@@ -1,0 +1,1 @@
+"""`nki.isa` as kernels of each generation call it."""
