@@ -18,6 +18,7 @@ def lower_columns(
     extents: tuple[int, int, int],
     acc_entries: Callable[[int], int],
     write: Callable[[Chunk], None],
+    rows_out: int = 0,
 ) -> None:
     """Write the layer of an operator with one input and one output that lie alike.
 
@@ -25,10 +26,12 @@ def lower_columns(
 
     extents      elements before, in and behind the axis that is worked on, in DRAM order
     acc_entries  elements of a tile -> accumulator bytes it needs
+    rows_out     rows of the output (0: as many as the input has)
     """
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])
     outer, middle, inner = extents
-    largest = _columns(lowering, extents, source.item_bytes, acc_entries)
+    made = rows_out or middle
+    largest = columns_of_tile(lowering, extents, source.item_bytes, acc_entries)
     builder, resources = lowering.builder, lowering.resources
     builder.begin_layer(node.name or node.op_type, node.id)
     spad = Half(builder.scratchpad_entry, resources.request_bytes, resources.spad_half)
@@ -42,10 +45,10 @@ def lower_columns(
         rows = Rows(base=0, offset=0, length=size * item, n0=middle, s0=inner * item)
         aux = lowering.shape(shape)
         template.movin(word, rows, size=count * item, tensor=source.root, aux=aux)
-        out = acc.entry("out", count * ACC_BYTES)
+        out = acc.entry("out", made * size * ACC_BYTES)
         write(Chunk(template, acc, [word], shape, out, output.root))
         item = output.item_bytes
-        rows = Rows(base=1, offset=0, length=size * item, n0=middle, s0=inner * item)
+        rows = Rows(base=1, offset=0, length=size * item, n0=made, s0=inner * item)
         template.movout(out, rows, tensor=output.root)
 
     per_row = ceil_div(inner, largest)
@@ -54,16 +57,18 @@ def lower_columns(
     sizes = np.minimum(largest, inner - starts)
     ids = np.zeros(len(starts), dtype=np.int64)
     for size in sorted({int(value) for value in sizes}, reverse=True):
-        ids[sizes == size] = builder.template(size, lambda made, size=size: write_template(size, made))
-    places = index // per_row * (middle * inner) + starts
-    bases = [each.address + places * each.item_bytes for each in (source, output)]
+        ids[sizes == size] = builder.template(size, lambda tile, size=size: write_template(size, tile))
+    bases = [
+        each.address + (index // per_row * (rows * inner) + starts) * each.item_bytes
+        for each, rows in ((source, middle), (output, made))
+    ]
     coords = np.stack([index, starts], axis=1)
     builder.add_tiles(ids, np.stack(bases, axis=1), cores=index % resources.num_cores, coords=coords)
     builder.end_layer()
     lowering.add_layer(node, [node.inputs[0]], [node.outputs[0]])
 
 
-def _columns(
+def columns_of_tile(
     lowering: Lowering, extents: tuple[int, int, int], item: int, acc_entries: Callable[[int], int]
 ) -> int:
     """Return the columns of a tile: as many as fit, but few enough for all cores to be busy."""
