@@ -50,7 +50,7 @@ def expand_nodes(graph: Graph, nodes: Collection[int]) -> Graph | None:
     if not graph.source or not nodes:
         return None
     path = Path(graph.name or "model")
-    draft = _draft_of(graph, path)
+    draft = draft_of(graph, path)
     proto = draft.proto.graph
     if len(proto.node) != len(graph.nodes):
         return None
@@ -81,7 +81,7 @@ def _body_of(graph: Graph, node: Node, source: NodeProto, draft: Draft) -> list[
     if has_own_body(graph, node, is_precise=True):
         return _own_body_of(graph, node, proto, draft)
     types = [
-        _type_of(graph.tensors[tensor]) if tensor >= 0 else TypeProto()
+        type_of(graph.tensors[tensor]) if tensor >= 0 else TypeProto()
         for tensor in node.inputs[: len(source.input)]
     ]
     opsets = _opsets(graph)
@@ -116,7 +116,8 @@ def _turns_of(graph: Graph, loop: NodeProto, draft: Draft) -> list[NodeProto] | 
     return done[0]
 
 
-def _type_of(tensor: Tensor) -> TypeProto:
+def type_of(tensor: Tensor) -> TypeProto:
+    """Return the type of a tensor in the words of ONNX."""
     if tensor.dtype in ("opaque", "string"):
         kind = onnx.TensorProto.STRING if tensor.dtype == "string" else onnx.TensorProto.UNDEFINED
     else:
@@ -128,7 +129,7 @@ def _opsets(graph: Graph) -> dict[str, int]:
     return {"" if domain == "ai.onnx" else domain: version for domain, version in graph.opsets.items()}
 
 
-def _draft_of(graph: Graph, path: Path) -> Draft:
+def draft_of(graph: Graph, path: Path) -> Draft:
     """Return the draft of the model that a graph was made from; its nodes are those of the graph, in
     order."""
     with reading(path, "source"):

@@ -113,7 +113,9 @@ def element_type(dtype: str, spec: SystolicSpec) -> str:
 
 def is_view(node: Node, graph: Graph, orders: list[tuple[int, ...]]) -> bool:
     """Return whether a node costs nothing: its result has the bytes of its input in the same order."""
-    if node.op_type not in VIEWS or any(index >= 0 for index in node.outputs[1:]):
+    if node.op_type not in VIEWS and not _keeps_axes(node):
+        return False
+    if any(index >= 0 for index in node.outputs[1:]):
         return False
     source, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if source.dtype != result.dtype or source.num_elements != result.num_elements:
@@ -122,6 +124,12 @@ def is_view(node: Node, graph: Graph, orders: list[tuple[int, ...]]) -> bool:
     if source.shape == result.shape and before == after:
         return True
     return _keeps_order(source.shape, before) and _keeps_order(result.shape, after)
+
+
+def _keeps_axes(node: Node) -> bool:
+    """Return whether a node is a Transpose that leaves all axes in place."""
+    order = node.attributes.get("perm") if node.op_type == "Transpose" else None
+    return order is not None and list(order) == list(range(len(order)))
 
 
 def _keeps_order(shape: tuple[int, ...], order: tuple[int, ...]) -> bool:

@@ -17,6 +17,7 @@ from npuviz.targets.systolic.compiler.compile import compile_true
 from npuviz.targets.systolic.compiler.compiled import Compiled
 from npuviz.targets.systolic.compiler.parity.compile import ModelRequest, compile_parity_list
 from npuviz.targets.systolic.compiler.placement import nodes_in_fp32
+from npuviz.targets.systolic.compiler.row_copies import with_row_copies
 from npuviz.targets.systolic.load.form import form_for
 from npuviz.targets.systolic.load.model_list import compile_list, read_parity_model
 from npuviz.targets.systolic.machine.payload import Payload, fingerprint, pack_entries
@@ -58,7 +59,11 @@ def compile_file(
         form=form_for(spec),
         progress=progress,
     )
-    return compile_true(with_bodies(graph, nodes_in_fp32(graph, spec)), spec, dram, progress)
+    graph = with_bodies(graph, nodes_in_fp32(graph, spec))
+    compiled = compile_true(graph, spec, dram, progress)
+    on_host = [node for node, place in compiled.placement.items() if place == "Host"]
+    with_copies = with_row_copies(graph, spec, on_host)
+    return compiled if with_copies is graph else compile_true(with_copies, spec, dram, progress)
 
 
 def _check_dram(spec: SystolicSpec, compiled: Compiled) -> None:
