@@ -76,12 +76,30 @@ def split_axes(axes: Sequence[Axis], sizes: Sequence[int], group: int) -> list[l
     return found
 
 
+def joined_axes(axes: Sequence[Axis], group: int) -> list[Axis]:
+    """Return axes of which those that continue each other in memory are one: another layout's atoms may lie
+    across their border."""
+    found: list[Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        before = found[-1] if found else None
+        fills = not axis.has_lanes or axis.size % group == 0
+        turn = axis.step * axis.size // (group if axis.has_lanes else 1)
+        if before is not None and not before.has_lanes and fills and before.step == turn:
+            found[-1] = replace(axis, size=before.size * axis.size)
+        else:
+            found.append(axis)
+    return found
+
+
 def parts_of(source: Sequence[Axis], target: Sequence[Axis], group: int) -> list[Part]:
     """Return the parts of a copy of all elements, in their order. group  lanes of an atom
 
     Raises CannotLower if an axis cuts through atoms.
     """
-    pairs = [(source_axis, target_axis) for _, source_axis, target_axis in _matched(source, target, group)]
+    ends = joined_axes(source, group), joined_axes(target, group)
+    pairs = [(source_axis, target_axis) for _, source_axis, target_axis in _matched(*ends, group)]
     loops = tuple(
         Loop(one.size, one.step, two.step) for one, two in pairs if not (one.has_lanes or two.has_lanes)
     )

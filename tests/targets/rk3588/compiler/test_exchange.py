@@ -14,7 +14,7 @@ from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
 from npuviz.targets.rk3588.spec import make_spec
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_bytes
-from tests.targets.rk3588.compiler.models import Model
+from tests.targets.rk3588.compiler.models import SLOW_HOST, Model, on_npu
 
 SPEC = make_spec()[0]
 ROWS, COLUMNS = 1024, 8192
@@ -77,3 +77,11 @@ def test_surfaces_too_far_apart_for_columns_are_copied_atom_by_atom(
     wanted = [(row * atoms + atom, atom * shape[0] + row) for row in range(shape[0]) for atom in range(atoms)]
     assert sorted((b, a) if makes_rows else (a, b) for a, b in moved) == wanted
     assert len(copy.tasks) < 400
+
+
+def test_axes_that_stay_neighbours_are_one(tmp_path: Path) -> None:
+    """Atoms of the result lie across the border of two axes of the tensor, of which neither fills any."""
+    model = Model(3, 7, 24)
+    model.add("Transpose", model.add("Relu", "x"), perm=[2, 0, 1])
+    model.add("Reshape", model.nodes[-1].output[0], model.constant([24, 21]))
+    on_npu(model.save(tmp_path), SLOW_HOST)
