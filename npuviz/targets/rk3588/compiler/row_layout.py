@@ -13,7 +13,7 @@ _ALONG_AXES = ("Softmax", "LogSoftmax")
 """Operators that want their axis as channels."""
 _PLANES = (
     "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "Resize", "Upsample",
-    "DepthToSpace", "SpaceToDepth", "PRelu", "Concat", "Slice", "Split", "Pad", "Gather"
+    "DepthToSpace", "SpaceToDepth", "PRelu"
 )  # fmt: skip
 """Operators on pictures, with channels as their second axis."""
 

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from npuviz.onnx.reader import read_model
 from npuviz.targets.rk3588.compiler.row_layout import tensors_of_rows
-from tests.targets.rk3588.compiler.models import Model, checked, on_npu
+from tests.targets.rk3588.compiler.models import Model, on_npu
 
 
 def _sequences_and_rows() -> Model:
@@ -38,12 +39,29 @@ def test_what_lies_as_rows(tmp_path: Path) -> None:
 
 
 def test_a_tensor_that_both_want_lies_as_a_sequence(tmp_path: Path) -> None:
+    """The product copies it into rows, and its result back."""
     model = Model(1, 24, 24)
     found = model.conv("x", 24, 24, 1)
     model.add("Add", found, model.add("MatMul", found, model.weight(24, 24)))
     path = model.save(tmp_path)
     assert not tensors_of_rows(read_model(path))
-    assert checked(path).nodes_on_host() >= {"MatMul"}
+    on_npu(path)
+
+
+def test_windows_of_channels_last_are_rows(tmp_path: Path) -> None:
+    """Cuts, joints and padding of any axis lie as what they are made of: a picture rolled by two columns."""
+    model = Model(1, 8, 8, 16)
+    rows = model.add("MatMul", "x", model.weight(16, 24))
+    ends = [model.constant(np.array([value])) for value in (0, 2, 8, 2)]
+    first, last = (model.add("Slice", rows, *ends[low : low + 2], ends[3]) for low in (0, 1))
+    rolled = model.add("Concat", last, first, axis=2)
+    padded = model.add("Pad", rolled, model.constant(np.array([0, 1, 0, 0, 0, 1, 0, 0])))
+    model.add("MatMul", padded, model.weight(24, 8))
+    path = model.save(tmp_path)
+    graph = read_model(path)
+    assert {len(graph.tensors[tensor].shape) for tensor in tensors_of_rows(graph)} == {4}
+    assert len([node for node in graph.nodes if set(node.outputs) <= tensors_of_rows(graph)]) == 6
+    on_npu(path)
 
 
 @pytest.mark.parametrize("kind", ["products", "convolutions"])

@@ -50,12 +50,9 @@ def lower_run_product(b: Builder, layer: Layer, planner: Planner) -> None:
     attributes = attributes_of(node)
     is_gemm = node.op_type == "Gemm"
     turns = tuple(is_gemm and attributes.flag(name) for name in ("transA", "transB"))
-    shapes = [b.graph.tensors[tensor].shape for tensor in node.inputs[:2]]
-    if min(len(shape) for shape in shapes) < 2:
-        raise CannotLower("a product with a vector", change="a matrix of one row or column")
-    one, two = (operand_cube(b, layer, planner, tensor) for tensor in node.inputs[:2])
+    shapes = _as_matrices(*(b.graph.tensors[tensor].shape for tensor in node.inputs[:2]))
+    one = operand_cube(b, layer, planner, node.inputs[0])
     first = rows_of(b, layer, one, shapes[0], [0 if turns[0] else len(shapes[0]) - 1])
-    second = rows_of(b, layer, two, shapes[1], [len(shapes[1]) - 1])
     target = cube_of(b, layer, layer.output)
     count, size = _size(shapes[0], shapes[1], turns)
     batches = np.broadcast_shapes(shapes[0][:-2], shapes[1][:-2])
@@ -65,7 +62,7 @@ def lower_run_product(b: Builder, layer: Layer, planner: Planner) -> None:
     made = target
     if not is_placed:
         made = b.scratch(f"{node.name or node.op_type} product", (total * count, size), HALF)
-    packed = _packed(b, layer, second, (math.prod(shapes[1][:-2]), first.shape[1], size), turns[1])
+    packed = _second(b, layer, planner, shapes[1], (math.prod(shapes[1][:-2]), first.shape[1], size))
     b.begin_layer()
     matrix = aligned(size, _KERNELS) * aligned(first.shape[1], _LANES) * _ITEM
     for number, at in enumerate(product(*(range(each) for each in batches))):
@@ -86,6 +83,11 @@ def operand_cube(b: Builder, layer: Layer, planner: Planner, tensor: int) -> Buf
     shape = b.graph.tensors[tensor].shape
     like = Buffer("", 0, 0, "feature", shape=(math.prod(shape[:-1]), shape[-1]), dtype=HALF)
     return alike(b, layer, planner, tensor, like, shape)
+
+
+def _as_matrices(one: tuple[int, ...], two: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shapes of both operands with a vector as the matrix of one row, or of one column."""
+    return ((1, *one) if len(one) == 1 else one), ((*two, 1) if len(two) == 1 else two)
 
 
 def _size(one: tuple[int, ...], two: tuple[int, ...], turns: tuple[bool, ...]) -> tuple[int, int]:
@@ -136,6 +138,24 @@ def operands_at_run(
 
 
 # --- weights ----------------------------------------------------------------------------------------------
+
+
+def _second(
+    b: Builder, layer: Layer, planner: Planner, shape: tuple[int, ...], which: tuple[int, int, int]
+) -> Buffer:
+    """Return the weights of a product's second operand. which  how many, channels and kernels of each"""
+    node, (count, channels, kernels) = layer.head, which
+    is_turned = node.op_type == "Gemm" and attributes_of(node).flag("transB")
+    if not planner.is_constant(node.inputs[1]):
+        rows = rows_of(b, layer, operand_cube(b, layer, planner, node.inputs[1]), shape, [len(shape) - 1])
+        return _packed(b, layer, rows, which, is_turned)
+    values = planner.quantised.constant(node.inputs[1]).reshape(count, *shape[-2:])
+    if not np.abs(values).max(initial=0) <= np.finfo(np.float16).max:
+        raise CannotLower("a constant that fp16 cannot hold")
+    filled = np.zeros((count, aligned(kernels, _KERNELS), aligned(channels, _LANES)), np.float16)
+    filled[:, :kernels, :channels] = values if is_turned else values.transpose(0, 2, 1)
+    parts = [pack_dense(matrix[:, :, None, None], _KERNELS) for matrix in filled]
+    return b.constant(f"{node.name or node.op_type} weights", np.concatenate(parts))
 
 
 def _packed(b: Builder, layer: Layer, rows: Buffer, which: tuple[int, int, int], is_turned: bool) -> Buffer:

@@ -37,6 +37,20 @@ def test_an_attention(tmp_path: Path, heads: int, length: int, size: int) -> Non
     on_npu(model.save(tmp_path), SLOW_HOST)
 
 
+@pytest.mark.parametrize(("shape", "is_first"), [((24,), False), ((24,), True), ((2, 7, 24), False)])
+def test_a_vector_of_a_run(tmp_path: Path, shape: tuple[int, ...], is_first: bool) -> None:
+    """A tensor times a vector, and a vector times a matrix, both known only in a run."""
+    model = Model(*shape)
+    if len(shape) == 1:
+        other = model.add(
+            "Mul", model.add("Reshape", "x", model.constant(np.array([1, 24]))), model.weight(24, 24)
+        )
+        model.add("MatMul", *(("x", other) if is_first else (other, "x")))
+    else:
+        model.add("MatMul", "x", model.add("ReduceMean", "x", model.constant(np.array([0, 1])), keepdims=0))
+    on_npu(model.save(tmp_path), SLOW_HOST)
+
+
 @pytest.mark.parametrize("turns", [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_gemm(tmp_path: Path, turns: tuple[int, int]) -> None:
     model = Model(12, 12)
