@@ -4,7 +4,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from npuviz.base.errors import ExportError
 from npuviz.base.progress import Progress
@@ -37,6 +37,16 @@ class Exporter(Protocol):
 
         Raises ExportError (writing failed), FormatError (a damaged bundle) or Cancelled.
         """
+        ...
+
+
+@runtime_checkable
+class DrawsTracks(Exporter, Protocol):
+    """An exporter for a viewer of tracks: it is given those of the program's loops, too."""
+
+    @property
+    def draws_tracks(self) -> bool:
+        """True."""
         ...
 
 

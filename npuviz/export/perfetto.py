@@ -50,6 +50,11 @@ class PerfettoExporter:
         """Name of the format for menus."""
         return "Perfetto trace"
 
+    @property
+    def draws_tracks(self) -> bool:
+        """Ui.perfetto.dev draws tracks: those of loops are shown, too."""
+        return True
+
     def export(self, reader: TraceReader, window: CycleWindow | None, out: Path, progress: Progress) -> None:
         """Write the intervals that overlap the window, whole; counters and flows within it."""
         window = whole_or(window, reader)

@@ -21,7 +21,7 @@ from npuviz.ui.timeline.marks import MarksPainter
 from npuviz.ui.timeline.measure import measure
 from npuviz.ui.timeline.raster import Frame, NameOf, TimelineRaster
 from npuviz.ui.timeline.rows import Row, RowLayout, RowOptions, lay_out
-from npuviz.ui.timeline.state import Arrow, Picked, Range, TimelineState
+from npuviz.ui.timeline.state import NOTHING_MARKED, Arrow, Marked, Picked, Range, TimelineState
 from npuviz.ui.timeline.style import TimelineStyle
 from npuviz.ui.timeline.tooltip import slice_name
 from npuviz.workbench.sessions.bookmarks import Bookmark
@@ -41,7 +41,7 @@ class TimelineCanvas(Canvas):
     options_changed  rows were folded, hidden, pinned or resized
     bookmark_asked, bookmark_dropped  the user wants a bookmark set, or deleted
     reader  the trace that is shown
-    tracks  all tracks of the trace
+    tracks  all tracks of the trace; from `num_recorded` on those that a grouping made of the others
     """
 
     keys_text = "F fits, W and S zoom, A and D pan, arrows choose slices"
@@ -65,6 +65,7 @@ class TimelineCanvas(Canvas):
         self.reader: TraceReader | None = None
         self._name_of: NameOf | None = None
         self.tracks: tuple[Track, ...] = ()
+        self.num_recorded = 0
         self._raster: TimelineRaster | None = None
         self._style: TimelineStyle | None = None
         self._image: QImage | None = None
@@ -119,11 +120,22 @@ class TimelineCanvas(Canvas):
         self.reader = reader
         self._name_of = name_of
         self.tracks = reader.schema.tracks if reader else ()
+        self.num_recorded = len(self.tracks)
         kept = TimelineState(
             header_width=self.state.header_width, viewport=self.state.viewport, bookmarks=self.state.bookmarks
         )
         self.state = kept
         self.is_fitted = True
+        self._rebuild()
+        self.refresh_data()
+
+    def regroup(self, reader: TraceReader) -> None:
+        """Show the same trace, at the same place, by a reader that may have further tracks at its end."""
+        self.reader = reader
+        picked = self.state.picked
+        if picked is not None and picked.track >= self.num_recorded:
+            self.state.picked, self.state.arrows = None, ()
+        self.state.marked = NOTHING_MARKED
         self._rebuild()
         self.refresh_data()
 
@@ -147,6 +159,8 @@ class TimelineCanvas(Canvas):
     def refresh_data(self) -> None:
         """Read the trace again, because it has grown, or its history was rewritten."""
         self._image_key = None
+        if self.reader is not None and self.reader.schema.tracks is not self.tracks:
+            self._rebuild()
         state = self.state
         state.end_cycle = self.reader.end_cycle if self.reader else 0
         if self.is_fitted:
@@ -184,6 +198,11 @@ class TimelineCanvas(Canvas):
     def set_node(self, node: int) -> None:
         """Underline the slices of a graph node; -1 for none."""
         self.state.node = node
+        self.update()
+
+    def set_instructions(self, instructions: np.ndarray) -> None:
+        """Underline the slices of instructions, rising; none for an empty array."""
+        self.state.marked = Marked(instructions) if len(instructions) else NOTHING_MARKED
         self.update()
 
     def set_bookmarks(self, bookmarks: Iterable[Bookmark]) -> None:
@@ -363,7 +382,8 @@ class TimelineCanvas(Canvas):
     def _track_image(self, area: QRect, rows: tuple[Row, ...]) -> QImage:
         state = self.state
         ratio = self.devicePixelRatioF()
-        key = (state.viewport, state.scroll, state.layout, area.size().toTuple(), ratio, state.node)
+        marked = state.node, state.marked
+        key = (state.viewport, state.scroll, state.layout, area.size().toTuple(), ratio, marked)
         if self._image is None or key != self._image_key:
             assert self._raster is not None
             frame = Frame(
@@ -375,6 +395,7 @@ class TimelineCanvas(Canvas):
                 ratio,
                 state.end_cycle,
                 state.node,
+                state.marked,
             )
             self._image = self._raster.paint(frame)
             self._image_key = key
@@ -440,10 +461,12 @@ class TimelineCanvas(Canvas):
             self._raster = self._style = None
             self.state.index = None
         else:
+            self.tracks = self.reader.schema.tracks
             index = TimelineIndex(self.reader, self.by_operator)
             self._style = TimelineStyle(self.theme, index.categories)
             font = self.theme.font_ui(11)
             self._raster = TimelineRaster(self.reader, index, self._style, font, self._name_of)
+            self._raster.num_recorded = self.num_recorded
             self.state.index = index
         # A measurement names the categories of the colouring that it was made with.
         self._measure()

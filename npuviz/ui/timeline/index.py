@@ -24,7 +24,7 @@ class Categories:
     """Numbers the categories: kinds by their ids, then the operator types.
 
     names    name of each category
-    roles    colour role of each category, "" for operator types
+    roles    colour role of each category, "" for operator types and kinds that frame work
     is_work  (count,) bool: False for stall causes
     """
 
@@ -34,7 +34,7 @@ class Categories:
         names = [f"kind {number}" for number in range(self.num_kinds)]
         roles = ["control"] * self.num_kinds
         for kind in schema.kinds:
-            names[kind.id], roles[kind.id] = kind.name, kind.role
+            names[kind.id], roles[kind.id] = kind.name, "" if kind.frames else kind.role
         self.op_types: tuple[str, ...] = tuple(dict.fromkeys(schema.node_types)) if by_operator else ()
         place = {name: self.num_kinds + i for i, name in enumerate(self.op_types)}
         self._of_node = np.array([place.get(name, 0) for name in schema.node_types], dtype=np.int16)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, QSignalBlocker
 from PySide6.QtWidgets import QApplication, QMenu, QToolButton
 
 from npuviz.program.instruction import Dependency, DependencyKind, HasDependencies
@@ -16,15 +16,18 @@ from npuviz.ui.kit.parts import button, column, filter_line, line, pop_up
 from npuviz.ui.kit.picture import add_save_actions
 from npuviz.ui.kit.thing_menu import ThingMenu
 from npuviz.ui.timeline.arrows import arrows_of, slice_of
+from npuviz.ui.timeline.grouped import By, Groups, can_group
 from npuviz.ui.timeline.legend import TimelineLegend
 from npuviz.ui.timeline.rows import Place, leading_tracks
-from npuviz.ui.timeline.state import Picked, Range
+from npuviz.ui.timeline.state import NO_INSTRUCTIONS, Picked, Range
 from npuviz.ui.timeline.view import TimelineView
-from npuviz.workbench.selection import Selection, selected
+from npuviz.workbench.selection import Selection
 
 EMPTY_TEXT = "The timeline shows what every unit does, cycle by cycle. Open a model or a trace to fill it."
 
 
+LINE_TIP = "Show what each unit did for each line of the program, above the units"
+LOOP_TIP = "Show the iterations of the program's loops above the units; a click on one goes there"
 MAX_WEIGHED = 256
 """Most tracks whose cycles decide which entries of the legend keep their names."""
 REACH = 4.0
@@ -44,10 +47,16 @@ class TimelinePanel(Panel):
         self._counters = self._toggle("counters", self._set_counters, is_on=True)
         tip = "Show only the tracks of the selected element of the fabric"
         self._only = self._toggle("only selected", self._show_only, tip)
+        self._by: dict[By, QToolButton] = {
+            "line": self._toggle("by line", lambda on: self._set_by("line", on), LINE_TIP),
+            "loop": self._toggle("by loop", lambda on: self._set_by("loop", on), LOOP_TIP),
+        }
+        self._groups = Groups()
+        self._leading = frozenset[int]()
         self._element: tuple[int, int] | None = None
         self._is_whole = False
         fit = button(None, "fit", "Show the whole run (F)", self.view.fit, name="timeline.fit")
-        tools = (self.filter, fit, self._colour, self._counters, self._only)
+        tools = (self.filter, fit, self._colour, self._counters, *self._by.values(), self._only)
         bar = line(*tools, (self.legend, 1))
         self.set_pages(EMPTY_TEXT, column(bar, (self.view, 1)))
         self.setFocusProxy(self.view)
@@ -78,6 +87,11 @@ class TimelinePanel(Panel):
         self.view.set_reader(reader, self.name_of if is_estimated else None)
         assumed = {unit.id for unit in description.units if unit.estimated} if description else set[int]()
         self._is_whole = False
+        program = self.model.program
+        for toggle in self._by.values():
+            toggle.setVisible(program is not None and can_group(program.listing))
+        self._leading = frozenset()
+        self._regroup()
         self._lead()
         self.view.set_estimated(t.id for t in self.view.tracks if t.unit in assumed)
         self.show_page(reader is not None)
@@ -93,6 +107,8 @@ class TimelinePanel(Panel):
             self.model.cycle if has_machine else -1, reveal=was_visible or not self.model.is_running
         )
         self.view.set_under_way(self.model.under_way)
+        if self._groups.update(is_final=not self.model.is_running):
+            self._arrange()
         self.view.refresh_data()
         picked = self.view.state.picked
         if picked is not None and not self.model.is_running:
@@ -126,6 +142,7 @@ class TimelinePanel(Panel):
         else:
             picked = None
         self.view.pick(picked, tell=False)
+        self.view.set_instructions(NO_INSTRUCTIONS)
         if picked is not None:
             self.view.reveal_row(picked.track)
             self.view.reveal_cycles(picked.start, picked.end)
@@ -152,6 +169,7 @@ class TimelinePanel(Panel):
             "collapsed": sorted(options.collapsed),
             "shows_counters": options.shows_counters,
             "by_operator": self.view.by_operator,
+            "grouped_by": self._grouped_by(),
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
@@ -169,25 +187,25 @@ class TimelinePanel(Panel):
         self.view.set_options(options)
         self._counters.setChecked(state.get("shows_counters") is not False)
         self._colour.setChecked(state.get("by_operator") is True)
+        for by, toggle in self._by.items():
+            toggle.setChecked(state.get("grouped_by") == by)
 
     # -- from the view --------------------------------------------------------------------------------
 
     def _picked(self, picked: Picked | None) -> None:
         if picked is None:
+            self.view.set_instructions(NO_INSTRUCTIONS)
             self._select(Selection())
             self._explain_arrows()
             return
         track = next(track for track in self.view.tracks if track.id == picked.track)
-        self._select(
-            selected(
-                node=picked.node,
-                instruction=picked.instruction,
-                unit=track.unit,
-                track=picked.track,
-                cycles=(picked.start, picked.end),
-            )
-        )
-        self._show_arrows(picked)
+        turn = self._groups.turn_of(picked)
+        self.view.set_instructions(NO_INSTRUCTIONS if turn is None else turn.instructions)
+        self._select(self._groups.selection_of(picked, track.unit))
+        if turn is None:
+            self._show_arrows(picked)
+        elif self.model.session is not None and not self.model.is_running:
+            self.model.go_to(turn.start)
 
     def _range_changed(self, chosen: Range | None) -> None:
         current = self.context.selection.current
@@ -215,8 +233,38 @@ class TimelinePanel(Panel):
             units = {track.unit for track in tracks if "." not in track.name}
             shares = {unit: time.share for unit, time in unit_times(reader, units=units).items()}
         leading = leading_tracks(tracks, shares)
-        if leading != self.view.options.leading:
-            self.view.set_options(replace(self.view.options, leading=leading))
+        self._leading = leading
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Put the leading tracks, and those by line or loop, before the others."""
+        options = self._groups.arranged(self.view.options, self._leading)
+        if options is not self.view.options:
+            self.view.set_options(options)
+
+    def _grouped_by(self) -> By:
+        """Return by what the tracks above those of the units are, "" for none."""
+        chosen: tuple[By, ...] = tuple(by for by, toggle in self._by.items() if toggle.isChecked())
+        return chosen[0] if chosen else ""
+
+    def _set_by(self, by: By, checked: bool) -> None:
+        if checked:
+            for other, toggle in self._by.items():
+                if other != by:
+                    with QSignalBlocker(toggle):
+                        toggle.setChecked(False)
+        self._regroup()
+        self._show_legend()
+
+    def _regroup(self) -> None:
+        """Show the tracks by line or loop that are chosen, or none."""
+        reader, program = self.model.reader, self.model.program
+        if reader is None or program is None:
+            return
+        shown = self._groups.choose(self._grouped_by(), reader, program.listing)
+        if shown is not self.view.reader:
+            self.view.regroup(shown)
+        self._arrange()
 
     def _units_of(self, instructions: Sequence[int]) -> dict[int, int]:
         """Return {instruction: unit that executes it}, -1 if there is no program."""
@@ -272,7 +320,8 @@ class TimelinePanel(Panel):
         """Give the legend the cycles of its entries; not after each step, which changes little."""
         index = self.view.state.index
         if index is not None:
-            tracks = [track.id for track in self.view.tracks if track.kind == "interval"]
+            recorded = self.view.tracks[: self.view.num_recorded]
+            tracks = [track.id for track in recorded if track.kind == "interval"]
             self.legend.set_amounts(index.amounts_in_legend(tracks[:MAX_WEIGHED]))
 
     def _filter_changed(self, text: str) -> None:
@@ -326,6 +375,13 @@ class TimelinePanel(Panel):
         track = next(track for track in self.view.tracks if track.id == place.track)
         picked = state.slice_near(place.track, place.x, REACH)
         things = ThingMenu(self.context, menu)
+        turn = self._groups.turn_of(picked) if picked is not None else None
+        if turn is not None:
+            if self.model.session is not None:
+                menu.addAction("Go to where it begins", lambda: self.model.go_to(turn.start))
+            menu.addAction("Zoom to it", lambda: self.view.zoom_to(turn.start, turn.end))
+            things.add_copy(f"{turn.text}, cycles {turn.start}..{turn.end} ({turn.end - turn.start})")
+            return
         if picked is None:
             is_recorded = cycle < reader.end_cycle
             if track.unit >= 0 and is_recorded:

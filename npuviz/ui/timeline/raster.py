@@ -16,6 +16,7 @@ from npuviz.ui.timeline import track_kernels
 from npuviz.ui.timeline.index import TimelineIndex
 from npuviz.ui.timeline.labels import LabelMasks
 from npuviz.ui.timeline.rows import Row
+from npuviz.ui.timeline.state import NOTHING_MARKED, Marked
 from npuviz.ui.timeline.style import TimelineStyle
 
 MIN_LABEL_PIXELS = 30
@@ -34,6 +35,7 @@ class Frame:
     ratio      device pixels per logical pixel
     end_cycle  end of what is recorded: counters stop there
     node       graph node whose slices are underlined, -1 for none
+    marked     instructions whose slices are underlined, too
     """
 
     viewport: Viewport
@@ -44,6 +46,7 @@ class Frame:
     ratio: float
     end_cycle: int
     node: int = -1
+    marked: Marked = NOTHING_MARKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +105,10 @@ class TimelineRaster:
         self._labels_ratio = 0.0
         self._period = 8
         self._marked: dict[int, tuple[int, np.ndarray]] = {}
-        self._marked_node = -1
+        self._marked_by: tuple[int, Marked] = (-1, NOTHING_MARKED)
+        self.num_recorded = len(reader.schema.tracks)
         self._texts: dict[tuple[int, int, bool], tuple[str, str]] = {}
+        self._frames = frozenset(kind.id for kind in reader.schema.kinds if kind.frames)
         self._ownerless = {track.id for track in reader.schema.tracks if track.unit < 0}
         self._maxima = {track.id: track.maximum for track in reader.schema.tracks}
         self._scales: dict[int, tuple[int, int]] = {}
@@ -136,7 +141,8 @@ class TimelineRaster:
         columns = max(round(width * ratio), 1)
         rows = max(round(height * ratio), 1)
         pixels = np.full((rows, columns), self._style.group, dtype=np.uint32)
-        members = tuple(t.id for t in self._reader.schema.tracks if t.kind == "interval")
+        recorded = self._reader.schema.tracks[: self.num_recorded]
+        members = tuple(track.id for track in recorded if track.kind == "interval")
         row = Row("group", "", "", -1, 0, 0, height, members, True)
         if end_cycle > 0:
             step = end_cycle / columns
@@ -177,8 +183,8 @@ class TimelineRaster:
             )  # fmt: skip
             if used:
                 self._paint_labels(frame, row.track, self._found[:used], band)
-        if frame.node >= 0:
-            self._paint_node(frame.node, row.track, columns, band)
+        if frame.node >= 0 or frame.marked:
+            self._paint_marked(frame, row.track, columns, band)
 
     def _paint_dense(
         self, tracks: tuple[int, ...], columns: _Columns, band: _Band, background: int, line: int
@@ -308,23 +314,30 @@ class TimelineRaster:
             is_work = self.index.categories.is_work[kind]
             name = names[node] if is_work and 0 <= node < len(names) else ""
             long = f"{short}  {name}" if name else short
-            found = (name, name) if name and is_ownerless else (short, long)
+            if kind in self._frames:
+                found = (name, f"{short} {name}")
+            else:
+                found = (name, name) if name and is_ownerless else (short, long)
             self._texts[(kind, node, is_ownerless)] = found
         return found
 
-    def _paint_node(self, node: int, track: int, columns: _Columns, band: _Band) -> None:
-        """Underline the slices of the selected graph node."""
+    def _paint_marked(self, frame: Frame, track: int, columns: _Columns, band: _Band) -> None:
+        """Underline the slices of the selected graph node and of the selected instructions."""
         index, (top, height, _gap) = self.index.track(track), band
-        if node != self._marked_node:
+        marked_by = frame.node, frame.marked
+        if marked_by != self._marked_by:
             self._marked.clear()
-            self._marked_node = node
+            self._marked_by = marked_by
         count, chosen = self._marked.get(track, (0, np.zeros(0, dtype=np.int64)))
         if count > len(index.start):
             count, chosen = 0, chosen[:0]
         if count < len(index.start):
             fresh = np.arange(count, len(index.start), dtype=np.int64)
-            nodes, _instructions = index.view.details(fresh)
-            chosen = np.concatenate([chosen, fresh[nodes == node]])
+            nodes, instructions = index.view.details(fresh)
+            is_chosen = (nodes == frame.node) & (nodes >= 0)
+            if frame.marked:
+                is_chosen |= np.isin(instructions, frame.marked.instructions)
+            chosen = np.concatenate([chosen, fresh[is_chosen]])
             self._marked[track] = (len(index.start), chosen)
         thickness = max(height // 8, 2)
         kernels.paint_marks(

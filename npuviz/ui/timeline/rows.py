@@ -53,7 +53,8 @@ class RowOptions:
     collapsed  names of groups that are not in their first state: arrays and groups of counters begin
                folded, all others open
     units      show only tracks of these units; None: of all
-    leading    tracks that come before the others of their group
+    leading    tracks that come before the others of their group, and groups of them before other groups
+    folded     names of groups that begin folded, besides arrays and counters
     """
 
     row_height: int = 22
@@ -64,6 +65,7 @@ class RowOptions:
     shows_counters: bool = True
     units: frozenset[int] | None = None
     leading: frozenset[int] = frozenset()
+    folded: frozenset[str] = frozenset()
 
 
 class RowLayout:
@@ -113,6 +115,9 @@ class _Branch:
     def members(self) -> list[int]:
         own = [track.id for track in self.leaves]
         return own + [track for branch in self.branches.values() for track in branch.members()]
+
+    def first(self) -> int:
+        return min(self.members(), default=0)
 
 
 def lay_out(tracks: Iterable[Track], options: RowOptions) -> RowLayout:
@@ -219,11 +224,11 @@ def _in_order(
     children += [(child.label, child) for child in branch.branches.values()]
     first: dict[str, int] = {}
     for label, child in children:
-        number = child.id if isinstance(child, Track) else min(child.members(), default=0)
+        number = child.id if isinstance(child, Track) else child.first()
         first[_stem(label)] = min(first.get(_stem(label), number), number)
 
     def place(item: tuple[str, Track | _Branch]) -> tuple[bool, int, Any]:
-        is_leading = isinstance(item[1], Track) and item[1].id in leading
+        is_leading = (item[1].id if isinstance(item[1], Track) else item[1].first()) in leading
         return not is_leading, first[_stem(item[0])], natural_key(item[0])
 
     return sorted(children, key=place)
@@ -242,7 +247,7 @@ class _Arrangement:
 
     def add_branch(self, branch: _Branch, depth: int) -> None:
         """Add the rows of a branch in the order of the machine, numbered names by number."""
-        pinned = self._options.pinned
+        pinned, folded = self._options.pinned, self._options.folded
         for label, child in _in_order(branch, pinned, self._options.leading):
             if isinstance(child, Track):
                 self.add_track(child, label, depth)
@@ -253,7 +258,9 @@ class _Arrangement:
                 only = child.leaves[0]
                 if only.id not in pinned:
                     self.add_track(only, f"{label}.{only.name.rsplit('.', 1)[-1]}", depth)
-            elif not self._add_group(label, child.name, depth, tuple(child.members()), child.is_folded):
+            elif not self._add_group(
+                label, child.name, depth, tuple(child.members()), child.is_folded or child.name in folded
+            ):
                 self.add_branch(child, depth + 1)
 
     def add_track(self, track: Track, label: str, depth: int) -> None:

@@ -13,6 +13,20 @@ from npuviz.ui.timeline.rows import RowLayout
 from npuviz.workbench.sessions.bookmarks import Bookmark
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Marked:
+    """Instructions whose slices are underlined, rising; equal to itself only."""
+
+    instructions: np.ndarray
+
+    def __bool__(self) -> bool:
+        return len(self.instructions) > 0
+
+
+NO_INSTRUCTIONS = np.zeros(0, dtype=np.int64)
+NOTHING_MARKED = Marked(NO_INSTRUCTIONS)
+
+
 @dataclass(frozen=True, slots=True)
 class Picked:
     """One slice: its track, cycles, kind, graph node and instruction."""
@@ -62,6 +76,7 @@ class TimelineState:
     estimated  tracks whose intervals are assumptions
     path       marked path as SEGMENT_DTYPE rows, oldest first, or None
     mark       the temporary mark, which the next one replaces
+    marked     the instructions that are underlined besides those of `node`
     picked     the selected slice; node is the selected graph node, -1 for none
     arrow      position of the chosen arrow in `arrows`
     """
@@ -77,6 +92,7 @@ class TimelineState:
     hover_track: int = -1
     picked: Picked | None = None
     node: int = -1
+    marked: Marked = NOTHING_MARKED
     range: Range | None = None
     measurement: Measurement | None = None
     selected_tracks: frozenset[int] = frozenset()

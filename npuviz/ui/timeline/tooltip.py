@@ -23,7 +23,9 @@ def tooltip_text(state: TimelineState, tracks: Sequence[Track], place: Place) ->
     if place.zone == "header" and place.row is not None:
         if track is None:
             members = f"{len(place.row.members)} tracks" if place.row.members else escape(place.row.label)
-            return f"<b>{escape(place.row.name)}</b><br>{members}"
+            docs = {each.doc for each in tracks if each.id in place.row.members and each.doc}
+            text = f"<br>{escape(docs.pop())}" if len(docs) == 1 else ""
+            return f"<b>{escape(place.row.name)}</b>{text}<br>{members}"
         counted = f"counts {track.measure}" if track.measure else ""
         lines = [f"<b>{escape(track.name)}</b>", escape(track.doc), escape(counted)]
         if track.id in state.estimated:

@@ -15,6 +15,7 @@ from npuviz.base.names import printable
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.debug.assertion import Assertions, Violation
+from npuviz.export.exporter import DrawsTracks
 from npuviz.program.dtypes import dtype_name
 from npuviz.sim.check_result import CheckResult, Verdict
 from npuviz.sim.checks.findings import findings_of, looks
@@ -24,6 +25,7 @@ from npuviz.workbench.headless.exit_codes import EXIT_FAILED, exit_of
 from npuviz.workbench.headless.finite import finite
 from npuviz.workbench.headless.host_operators import host_operators
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
+from npuviz.workbench.tracks.by_loop import with_loops
 
 if TYPE_CHECKING:
     from npuviz.debug.session import Session
@@ -119,7 +121,7 @@ def _run_model(
             summary["explain_error"] = explain_error(opened, session, check, allowance)
         reader = _publish(opened, session, summary)
         for (name, out), exporter in zip(options.exports, chosen, strict=True):
-            export_trace(reader, exporter, name, out, watcher)
+            export_trace(reader, exporter, name, out, watcher, session.program.listing)
     finally:
         opened.close()
     return RunResult(summary, summary["exit"]["code"])
@@ -220,13 +222,22 @@ def _detail(session: "Session", stop: StopReason) -> str:
 
 
 def export_trace(
-    reader: "TraceReader | None", exporter: Any, name: str, out: Path, progress: Progress
+    reader: "TraceReader | None",
+    exporter: Any,
+    name: str,
+    out: Path,
+    progress: Progress,
+    listing: object = None,
 ) -> None:
-    """Write the whole trace with an exporter. Raises ExportError, also for a file that cannot be written."""
+    """Write the whole trace with an exporter, with the loops of a listing where that draws tracks.
+
+    Raises ExportError, also for a file that cannot be written.
+    """
     if reader is None:
         raise ExportError(f"{name}: nothing was recorded; leave out `--record none` to export")
+    shown = with_loops(reader, listing) if isinstance(exporter, DrawsTracks) else reader
     try:
-        exporter.export(reader, None, out, progress)
+        exporter.export(shown, None, out, progress)
     except OSError as error:
         raise ExportError(f"{out}: {error.strerror or error}") from error
 

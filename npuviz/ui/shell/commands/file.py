@@ -155,10 +155,11 @@ class FileCommands:
 
     def export_to(self, name: str, path: Path) -> None:
         """Write the trace with an exporter, as a job."""
-        reader = self._model.reader
+        reader, program = self._model.reader, self._model.program
+        listing = program.listing if program is not None else None
 
         def work(progress: Progress) -> None:
-            export_trace(reader, exporters()[name], name, path, progress)
+            export_trace(reader, exporters()[name], name, path, progress, listing)
 
         def done(_result: object) -> None:
             self._tell(f"Exported to {path}")
