@@ -207,9 +207,9 @@ def _whole(recording: Recording, storage: Storage) -> Tensor:
 @contextmanager
 def _uncounted(storages: Iterable[Storage]) -> Generator[None]:
     """Leave what the kernel knows of storages as it is: what is read inside is none of its reads."""
-    before = [(each, each.reads, set(each.started)) for each in storages]
+    before = [(each, each.reads) for each in storages]
     try:
         yield
     finally:
-        for each, reads, started in before:
-            each.reads, each.started = reads, started
+        for each, reads in before:
+            each.reads = reads

@@ -5,6 +5,7 @@ from typing import Any
 
 from npuviz.targets.neuroncore.isa import MxFormat
 from npuviz.targets.neuroncore.nki.calls.operands import tile
+from npuviz.targets.neuroncore.nki.calls.psum_sums import accumulates
 from npuviz.targets.neuroncore.nki.record.element_types import NAMES, packed_name
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
@@ -82,5 +83,5 @@ def nc_matmul_mx(
         recording.note("nc_matmul tiles of PE (tile_position) run one after the other (assumed)")
     recording.step(
         "matmul_mx", target, (a, b, by_a, by_b), formats=(first, second),
-        accumulate=recording.accumulates(target, accumulate),
+        accumulate=accumulates(target, accumulate),
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 from npuviz.targets.neuroncore.isa import Flag
 from npuviz.targets.neuroncore.nki.calls.operands import same_partitions, tile
+from npuviz.targets.neuroncore.nki.calls.psum_sums import accumulates
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.index import Box, Mask, is_empty
@@ -48,7 +49,7 @@ def nc_matmul(
         made, accumulate = recording.new(shape, kind, PSUM, result=True), False
     else:
         made = _product_target(dst, shape)
-        accumulate = recording.accumulates(made, accumulate)
+        accumulate = accumulates(made, accumulate)
     values: dict[str, Any] = {"accumulate": accumulate, "double_row": double_row, "hints": hints}
     nothing = part if part is not None and is_empty(part) else None
     flat = made if part is None else made.reshape(*shape).boxed(part)

@@ -14,11 +14,11 @@ from npuviz.targets.neuroncore.nki.record.errors import KernelError
 from npuviz.targets.neuroncore.nki.record.fitting import can_reshape, cut_to, shaped
 from npuviz.targets.neuroncore.nki.record.index import Box, Boxes, is_empty
 from npuviz.targets.neuroncore.nki.record.indirection import resolved, scatter
-from npuviz.targets.neuroncore.nki.record.loop_sums import LoopSum
 from npuviz.targets.neuroncore.nki.record.machine_in_use import spec_in_use
 from npuviz.targets.neuroncore.nki.record.positions import OtherNames, Positions
 from npuviz.targets.neuroncore.nki.record.scopes import check_scope, scope_of
 from npuviz.targets.neuroncore.nki.record.steps import Step
+from npuviz.targets.neuroncore.nki.record.sums import LoopSum, WrittenParts
 from npuviz.targets.neuroncore.nki.record.tensors import (
     HBM,
     PSUM,
@@ -78,8 +78,8 @@ class Recording(Positions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._results: dict[int, Step] = {}
+        self._written: dict[int, WrittenParts] = {}
         self._made_parts: dict[int, Box | Boxes] = {}
-        self._loop_sums: dict[int, Tensor] = {}
         self._constants: dict[Any, Tensor] = {}
         self._shared: dict[Any, Tensor] = {}
         self._asked: dict[Any, int] = {}
@@ -242,20 +242,23 @@ class Recording(Positions):
             if each is not None:
                 check_scope(each, scope)
                 each.storage.reads += 1
-                if self.version > 1:
-                    each.storage.started.clear()  # a read of PSUM ends its accumulation group
         written = (made.target, *more)
         for each in written:
             if each is not None:
                 check_scope(each, scope)
                 if each.storage.kind == "constant":
                     raise KernelError(f"{each!r} is a constant and is not written")
-                each.storage.is_written = True
+                self._note_written(each)
         self.steps.append(made)
         self.other_names.note((*written, *made.sources))
         if view is not None and target is not None and view.picks is not None:
             scatter(self, kind, view, target)
         return made
+
+    def _note_written(self, target: Tensor) -> None:
+        target.storage.is_written = True
+        if target.storage.space == PSUM and self.version > 1:
+            self._written.setdefault(target.storage.id, WrittenParts()).note(target)
 
     def result(
         self,
@@ -317,16 +320,16 @@ class Recording(Positions):
             if target.shape != value.shape:
                 return False
         step.target = target.boxed(step.box)
-        self._take_over(step, target.storage)
+        self._take_over(step, step.target)
         del self._results[storage.id]
         return True
 
-    def _take_over(self, step: Step, storage: Storage) -> None:
-        """Note that an earlier step writes a storage now."""
-        storage.is_written = True
+    def _take_over(self, step: Step, target: Tensor) -> None:
+        """Note that an earlier step writes a tile of the kernel's now."""
+        self._note_written(target)
         for later in reversed(self.steps):
             if later is self.observed_step:
-                self.taken_over.add(storage.id)
+                self.taken_over.add(target.storage.id)
             if later is step or later is self.observed_step:
                 return
 
@@ -426,8 +429,8 @@ class Recording(Positions):
             if is_product and step is not None and fits and not self._is_touched_since(target.storage, step):
                 assert not isinstance(step.box, Boxes)  # a product has no mask
                 step.target = shaped(target, value.shape).boxed(step.box)
-                step.values["accumulate"] = self.accumulates(target)
-                self._take_over(step, target.storage)
+                step.values["accumulate"] = bool(self.written(target).any())
+                self._take_over(step, step.target)
                 del self._results[value.storage.id]
                 return target
             box = step.box if step is not None and target.shape == value.shape else None
@@ -436,17 +439,11 @@ class Recording(Positions):
         self.actions.binary_into(left, "add", left, right)
         return target
 
-    def accumulates(self, target: Tensor, wanted: bool | None = None) -> bool:
-        """Whether a product is added to what PSUM holds: not the first of a group."""
-        storage = target.storage
-        key = target.key
-        is_first = key not in storage.started
-        storage.started.add(key)
-        if wanted is not None:
-            return wanted
-        if not is_first:
-            return True
-        return storage.is_written and self.version == 1
+    def written(self, target: Tensor) -> np.ndarray:
+        """Which elements of PSUM were written, see `WrittenParts.mask`; generation 1: whether any were."""
+        if self.version == 1:
+            return np.array(target.storage.is_written)
+        return self._written.setdefault(target.storage.id, WrittenParts()).mask(target)
 
     def loop_sum(self, value: Tensor, op: object, is_first: bool) -> LoopSum:
         """nl.loop_reduce."""

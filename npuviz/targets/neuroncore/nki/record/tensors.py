@@ -35,7 +35,7 @@ class Storage:
 
     __slots__ = (
         "data", "dtype", "first", "id", "is_hidden", "is_written", "kind", "last", "name",
-        "place", "reads", "scope", "shape", "site", "space", "started",
+        "place", "reads", "scope", "shape", "site", "space",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +55,6 @@ class Storage:
         self.is_hidden = False
         self.site: Site | None = None
         self.scope: Scope = ()
-        self.started: set[tuple[object, ...]] = set()
 
 
 class Actions(Protocol):
