@@ -105,6 +105,26 @@ def _same_kind(before: Sequence[int], full: int, sizes: Sequence[int], size: int
     return all((a == full) == (b == size) for a, b in zip(before, sizes, strict=True))
 
 
+def plan_walk(
+    lowering: Lowering, output: int, inputs: Sequence[int], words: int = 1
+) -> tuple[Walk, list[Operand]]:
+    """Plan the walk over an output whose inputs broadcast to it.
+
+    words  words of the accumulator that a tile needs for each element
+    """
+    target = lowering.storage(output)
+    extents: list[tuple[int, ...]] = []
+    for index in inputs:
+        found = stored_extents(lowering.storage(index), target.stored_shape, target.order)
+        if found is None:
+            raise CannotLower("operands lie in different orders in DRAM")
+        extents.append(found)
+    axes, merged = merge_axes(target.stored_shape, extents)
+    items = [(sizes, lowering.storage(index).item_bytes) for sizes, index in zip(merged, inputs, strict=True)]
+    walk = choose_walk(lowering, axes, items, lambda elements: words * (elements * ACC_BYTES + 64))
+    return walk, [Operand(index, sizes) for index, sizes in zip(inputs, merged, strict=True)]
+
+
 def choose_walk(
     lowering: Lowering,
     axes: tuple[int, ...],
@@ -262,7 +282,7 @@ def lower_chunks(
         shape = (size, *walk.axes[split + 1 :])
         root = lowering.storage(output)
         out_elements = _run(target.extents, split, size)
-        out = acc.entry("out", out_elements * ACC_BYTES)
+        out = acc.entry("out", out_elements * max(ACC_BYTES, root.item_bytes))
         write(Chunk(template, acc, words, shape, out, root.root))
         rows = Rows(base=len(operands), offset=0, length=out_elements * root.item_bytes)
         template.movout(out, rows, tensor=root.root)

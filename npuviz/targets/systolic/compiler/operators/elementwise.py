@@ -11,28 +11,11 @@ from npuviz.onnx.semantics.attributes import attributes_of
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.systolic.compiler.lowering import Lowering
-from npuviz.targets.systolic.compiler.operators import chunks, formulas
+from npuviz.targets.systolic.compiler.operators import chunks, formulas, long_integers
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES
 from npuviz.targets.systolic.kernels import program_records as tk
 from npuviz.targets.systolic.values.plan import Apply
 from npuviz.targets.systolic.values.storage import FLOATS, convert
-
-
-def plan_walk(
-    lowering: Lowering, output: int, inputs: Sequence[int]
-) -> tuple[chunks.Walk, list[chunks.Operand]]:
-    """Plan the walk over an output whose inputs broadcast to it."""
-    target = lowering.storage(output)
-    extents: list[tuple[int, ...]] = []
-    for index in inputs:
-        found = chunks.stored_extents(lowering.storage(index), target.stored_shape, target.order)
-        if found is None:
-            raise CannotLower("operands lie in different orders in DRAM")
-        extents.append(found)
-    axes, merged = chunks.merge_axes(target.stored_shape, extents)
-    items = [(sizes, lowering.storage(index).item_bytes) for sizes, index in zip(merged, inputs, strict=True)]
-    walk = chunks.choose_walk(lowering, axes, items, lambda elements: elements * ACC_BYTES + 64)
-    return walk, [chunks.Operand(index, sizes) for index, sizes in zip(inputs, merged, strict=True)]
 
 
 def emit_steps(lowering: Lowering, chunk: chunks.Chunk, steps: Sequence[formulas.Step], source: int) -> None:
@@ -67,7 +50,7 @@ def _lower_chunks(lowering: Lowering, node: Node, emit: Callable[[chunks.Chunk],
     """Write a layer; `emit` writes the instructions for each chunk of the first input and the first
     output."""
     output = node.outputs[0]
-    walk, operands = plan_walk(lowering, output, node.inputs[:1])
+    walk, operands = chunks.plan_walk(lowering, output, node.inputs[:1])
     chunks.lower_chunks(lowering, node, output, operands, walk, emit)
 
 
@@ -75,6 +58,9 @@ def lower_nary(lowering: Lowering, node: Node) -> None:
     """Lower an operator of `formulas.BINARY`, with any number of inputs."""
     output = node.outputs[0]
     inputs = [index for index in node.inputs if index >= 0]
+    if node.op_type in ("Add", "Sub") and lowering.tensor(output).dtype in long_integers.LONG:
+        long_integers.lower_sum(lowering, node)
+        return
     if node.op_type not in _OF_INTEGERS or lowering.tensor(output).dtype not in _WORDS:
         lowering.require_floats(node, (*inputs, output))
     _require_elements(lowering, output)
@@ -84,7 +70,7 @@ def lower_nary(lowering: Lowering, node: Node) -> None:
             _lower_steps(lowering, node, formulas.power_steps(float(exponent.reshape(-1)[0])))
             return
     opcode, apply = formulas.BINARY[node.op_type]
-    walk, operands = plan_walk(lowering, output, inputs)
+    walk, operands = chunks.plan_walk(lowering, output, inputs)
 
     def write(chunk: chunks.Chunk) -> None:
         running = chunk.words[0]
@@ -186,17 +172,19 @@ def lower_where(lowering: Lowering, node: Node) -> None:
     """Lower Where: the part that the condition picks from the first choice, then that of the second."""
     condition, first, second = node.inputs[:3]
     output = node.outputs[0]
-    if lowering.tensor(output).dtype not in _WORDS:
+    is_long = lowering.tensor(output).dtype in long_integers.LONG
+    if not is_long and lowering.tensor(output).dtype not in _WORDS:
         lowering.require_floats(node, (first, second, output))
     _require_elements(lowering, output)
-    walk, operands = plan_walk(lowering, output, [condition, first, second])
+    words = long_integers.WORDS if is_long else 1
+    walk, operands = chunks.plan_walk(lowering, output, [condition, first, second], words)
 
     def write(chunk: chunks.Chunk) -> None:
         for word, picked in ((chunk.words[1], True), (chunk.words[2], False)):
             function = lowering.function(
                 ("pick", picked, chunk.shape), partial(_pick, picked, chunk.shape), accumulates=not picked
             )
-            chunk.vector(tk.OP_COMP, (chunk.words[0], word), chunk.out, function)
+            chunk.vector(tk.OP_COMP, (chunk.words[0], word), chunk.out, function, words * chunk.num_elements)
 
     chunks.lower_chunks(lowering, node, output, operands, walk, write)
 
@@ -217,7 +205,7 @@ def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
         return
     source = node.inputs[0]
     lowering.require_floats(node, (source, bias, output))
-    walk, operands = plan_walk(lowering, output, [source, bias])
+    walk, operands = chunks.plan_walk(lowering, output, [source, bias])
 
     def write(chunk: chunks.Chunk) -> None:
         add = lowering.function("add", np.add)
@@ -230,34 +218,21 @@ def lower_bias_gelu(lowering: Lowering, node: Node) -> None:
 def lower_cast(lowering: Lowering, node: Node) -> None:
     """Cast between types of up to 32 bits: one pass through the vector unit, which rounds to nearest between
     floating-point types, towards 0 to integers, and keeps the low bits of integers. What floats of 8 bits do
-    not hold becomes their largest number, or with saturate=0 what they have for it. Integers of 64 bits are
-    two words each, of which narrower integers keep the lower one."""
+    not hold becomes their largest number, or with saturate=0 what they have for it. Integers of 64 bits have
+    passes of their own."""
     source, output = node.inputs[0], node.outputs[0]
-    is_long = lowering.tensor(source).dtype in _LONG and lowering.tensor(output).dtype in _NARROW - {"bool"}
-    for index in (output,) if is_long else (source, output):
-        name = lowering.tensor(index).dtype
-        if name not in FLOATS and name not in _NARROW:
-            raise CannotLower("numbers of up to 32 bits in the vector unit", name, "int32 or float32")
-    _require_elements(lowering, output)
-    name = lowering.tensor(output).dtype
-    is_saturating = bool(node.attributes.get("saturate", 1))
-    key = ("cast", lowering.tensor(source).dtype, name, is_saturating)
-    cast = partial(_cast, numpy_dtype(name), is_saturating)
-    if is_long:
-        _lower_low_words(lowering, node, lowering.function(key, cast))
+    names = [lowering.tensor(index).dtype for index in (source, output)]
+    for name in names:
+        if name not in FLOATS and name not in _NARROW and name not in long_integers.LONG:
+            raise CannotLower("numbers in the vector unit", name, "int32 or float32")
+    if long_integers.LONG.intersection(names):
+        long_integers.lower_cast(lowering, node)
         return
+    _require_elements(lowering, output)
+    is_saturating = bool(node.attributes.get("saturate", 1))
+    key = ("cast", *names, is_saturating)
+    cast = partial(_cast, numpy_dtype(names[1]), is_saturating)
     lower_steps(lowering, node, (formulas.Step(tk.OP_COMP, key, cast),))
-
-
-def _lower_low_words(lowering: Lowering, node: Node, cast: int) -> None:
-    """Write a pass over both words of 64-bit integers."""
-    _lower_chunks(
-        lowering,
-        node,
-        lambda chunk: chunk.vector(
-            tk.OP_COMP, chunk.words[:1], chunk.out, cast, 2 * chunk.num_elements, result=chunk.num_elements
-        ),
-    )
 
 
 def _cast(dtype: np.dtype, is_saturating: bool, values: np.ndarray, _: np.ndarray) -> np.ndarray:
@@ -282,13 +257,16 @@ def _require_elements(lowering: Lowering, output: int) -> None:
 def lower_comparison(lowering: Lowering, node: Node) -> None:
     """Lower comparisons and logic of two operands: one pass of the comparator, of one byte each in DRAM."""
     output = node.outputs[0]
+    if any(lowering.tensor(index).dtype in long_integers.LONG for index in node.inputs):
+        long_integers.lower_comparison(lowering, node)
+        return
     for index in node.inputs:
         name = lowering.tensor(index).dtype
         if name not in FLOATS and name not in _NARROW:
             raise CannotLower("numbers of up to 32 bits in the vector unit", name, "int32 or float32")
     _require_elements(lowering, output)
     apply = _COMPARED[node.op_type]
-    walk, operands = plan_walk(lowering, output, node.inputs)
+    walk, operands = chunks.plan_walk(lowering, output, node.inputs)
 
     def write(chunk: chunks.Chunk) -> None:
         key = (node.op_type, chunk.shape)
@@ -299,7 +277,6 @@ def lower_comparison(lowering: Lowering, node: Node) -> None:
 
 
 _NARROW = frozenset(("int8", "uint8", "int16", "uint16", "int32", "bool"))
-_LONG = frozenset(("int64", "uint64"))
 _WORDS = frozenset(("int32",))
 """Integer types that the accumulator holds."""
 _OF_INTEGERS = frozenset(("Add", "Sub", "Mul", "Max", "Min"))

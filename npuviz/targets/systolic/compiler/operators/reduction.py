@@ -19,6 +19,13 @@ from npuviz.targets.systolic.compiler.operators.chunks import (
     middle_axes,
 )
 from npuviz.targets.systolic.compiler.operators.columns import columns_of_tile, lower_columns
+from npuviz.targets.systolic.compiler.operators.long_integers import (
+    LONG,
+    MAX_SUMMED,
+    ROW_SUM_WORDS,
+    Passes,
+    write_row_sums,
+)
 from npuviz.targets.systolic.compiler.operators.pooling import lower_global_pool
 from npuviz.targets.systolic.compiler.tiling.resources import ACC_BYTES, Resources, ceil_div, round_up
 from npuviz.targets.systolic.kernels import program_records as tk
@@ -32,6 +39,12 @@ _KINDS: dict[str, Callable[..., np.ndarray]] = {
     "GlobalMaxPool": np.max,
 }
 
+
+_OF_INTEGERS = {
+    "int32": ("ReduceSum", "ReduceMax", "ReduceMin"),
+    **dict.fromkeys(LONG, ("ReduceSum",)),
+}
+"""Assumed: the adder tree sums int32 as the accumulators of quantised layers hold it, and compares it."""
 
 _COMBINED: dict[str, tuple[int, Callable[..., np.ndarray]]] = {
     "ReduceMean": (tk.OP_ADD, np.add),
@@ -58,7 +71,9 @@ Extents = tuple[int, int, int]
 def lower_reduction(lowering: Lowering, node: Node) -> None:
     """Reduce one run of neighbouring axes (in DRAM order) to single values."""
     source, output = node.inputs[0], node.outputs[0]
-    lowering.require_floats(node, (source, output))
+    kind = lowering.tensor(source).dtype
+    if node.op_type not in _OF_INTEGERS.get(kind, ()):
+        lowering.require_floats(node, (source, output))
     if node.op_type in _POOLED and prod(lowering.tensor(source).shape[2:]) <= MAX_POSITIONS:
         lower_global_pool(lowering, node)
         return
@@ -70,6 +85,9 @@ def lower_reduction(lowering: Lowering, node: Node) -> None:
         raise CannotLower("the result lies in another order than the input")
     extents = (outer, middle, inner)
     is_mean = node.op_type in ("ReduceMean", "GlobalAveragePool")
+    if kind in LONG:
+        _lower_long_sum(lowering, node, extents)
+        return
     walk = _tree_walk(lowering, source, extents)
     if middle > 1 and inner > 1 and _are_halves_faster(lowering, source, extents, walk):
         _lower_by_halves(lowering, node, extents, is_mean)
@@ -77,6 +95,23 @@ def lower_reduction(lowering: Lowering, node: Node) -> None:
         raise CannotLower("one row is larger than half of the scratchpad or accumulator")
     else:
         _lower_by_tree(lowering, node, extents, walk, is_mean)
+
+
+def _lower_long_sum(lowering: Lowering, node: Node, extents: Extents) -> None:
+    """Write the layer that sums integers of 64 bits, a word of which is not enough for what it carries."""
+    outer, middle, inner = extents
+    source, output = node.inputs[0], node.outputs[0]
+    if lowering.tensor(source).num_elements == 0 or middle > MAX_SUMMED:
+        raise CannotLower(f"sums of 1 to {MAX_SUMMED} integers of 64 bits", str(middle))
+    items = [(extents, lowering.storage(source).item_bytes)]
+    walk = choose_walk(
+        lowering, extents, items, lambda elements: ROW_SUM_WORDS * (elements * ACC_BYTES + 64), whole=2
+    )
+
+    def write(chunk: Chunk) -> None:
+        write_row_sums(Passes(lowering, chunk, chunk.shape[0] * inner), middle)
+
+    lower_chunks(lowering, node, output, [Operand(source, extents)], walk, write, (outer, 1, inner))
 
 
 def _tree_walk(lowering: Lowering, source: int, extents: Extents) -> Walk | None:
@@ -180,7 +215,8 @@ def _halve(combine: Callable[..., np.ndarray], half: int, values: np.ndarray, _:
 
 
 def _reduce(reduce: Callable[..., np.ndarray], values: np.ndarray, _: np.ndarray) -> np.ndarray:
-    return reduce(values, axis=1, keepdims=True)
+    made = reduce(values, axis=1, keepdims=True)
+    return made if values.dtype.kind == "f" else made.astype(values.dtype)
 
 
 def _reduced_axes(lowering: Lowering, node: Node) -> tuple[int, ...]:

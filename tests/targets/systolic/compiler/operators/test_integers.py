@@ -200,3 +200,79 @@ def test_a_tensor_larger_than_an_accumulator_is_quantised_on_the_host(tmp_path) 
     case = compiled(tmp_path, [node], inputs, ["q", "s", "z"], {})
     assert case.compiled.placement[0] == "Host"
     assert check(case.engine(), case.graph).num_failed == 0
+
+
+LONGS = np.array(
+    [[2**32 - 1, -(2**32) - 3, 7, -1, 2**31], [2**63 - 1, -(2**63), 0, -(2**31), 2**40 + 5]], np.int64
+)
+LONG_ROW = np.array([[1, -(2**32), 2**62, 2**32 - 1, 2**31]], np.int64)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+@pytest.mark.parametrize("name", ["Add", "Sub"])
+def test_sums_of_64_bits(name: str, kind: type, tmp_path) -> None:
+    inputs = {"x": LONGS.astype(kind), "z": LONG_ROW.astype(kind)}
+    nodes = [helper.make_node(name, ["x", "z"], ["y"], "a"), helper.make_node(name, ["z", "y"], ["u"], "b")]
+    assert_equal(compiled(tmp_path, nodes, inputs, ["u"], {}), inputs)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+@pytest.mark.parametrize("name", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+def test_comparisons_of_64_bits(name: str, kind: type, tmp_path) -> None:
+    other = np.where(np.arange(10).reshape(2, 5) % 3 == 0, LONGS, LONG_ROW)
+    inputs = {"x": LONGS.astype(kind), "z": other.astype(kind), "row": LONG_ROW.astype(kind)}
+    nodes = [
+        helper.make_node(name, ["x", "z"], ["y"], "full"),
+        helper.make_node(name, ["row", "x"], ["u"], "broadcast"),
+    ]
+    assert_equal(compiled(tmp_path, nodes, inputs, ["y", "u"], {}), inputs)
+
+
+@pytest.mark.parametrize("kind", [np.bool_, np.uint8, np.int32, np.uint64, np.float32])
+def test_casts_from_64_bits(kind: type, tmp_path) -> None:
+    to = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    inputs = {"x": LONGS}
+    case = compiled(tmp_path, [helper.make_node("Cast", ["x"], ["y"], "node", to=to)], inputs, ["y"], {})
+    assert_equal(case, inputs)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        TRUTHS,
+        LARGE,
+        LARGE.astype(np.int8),
+        LARGE.view(np.uint32).astype(np.uint16),
+        np.array([[1.5, -0.75, -5.0], [3e9, -3e9, -(2.0**60) - 2.0**40]], np.float32),
+    ],
+    ids=["bool", "int32", "int8", "uint16", "float32"],
+)
+def test_casts_to_64_bits(values: np.ndarray, tmp_path) -> None:
+    inputs = {"x": values}
+    node = helper.make_node("Cast", ["x"], ["y"], "node", to=onnx.TensorProto.INT64)
+    assert_equal(compiled(tmp_path, [node], inputs, ["y"], {}), inputs)
+
+
+def test_choice_of_64_bits(tmp_path) -> None:
+    inputs = {"c": TRUTHS[:, :1], "x": LONGS, "z": LONG_ROW}
+    node = helper.make_node("Where", ["c", "x", "z"], ["y"], "node")
+    assert_equal(compiled(tmp_path, [node], inputs, ["y"], {}), inputs)
+
+
+@pytest.mark.parametrize("axes", [[0], [1], [2], [0, 1], [0, 1, 2]])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_sums_of_rows_of_integers(kind: type, axes: list[int], tmp_path) -> None:
+    # ONNX Runtime sums integers as float64.
+    limit = min(np.iinfo(kind).max, 2**50) // 60
+    values = np.random.default_rng(3).integers(-limit, limit, (3, 4, 5), kind)
+    node = helper.make_node("ReduceSum", ["x", "axes"], ["y"], "node", keepdims=len(axes) % 2)
+    known = {"axes": np.array(axes, np.int64)}
+    assert_equal(compiled(tmp_path, [node], {"x": values}, ["y"], known), {"x": values})
+
+
+@pytest.mark.parametrize("name", ["ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_largest_of_rows_of_integers(name: str, axis: int, tmp_path) -> None:
+    node = helper.make_node(name, ["x", "axes"], ["y"], "node")
+    known = {"axes": np.array([axis], np.int64)}
+    assert_equal(compiled(tmp_path, [node], {"x": LARGE}, ["y"], known), {"x": LARGE})
