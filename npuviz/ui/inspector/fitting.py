@@ -12,6 +12,8 @@ GAP = 8
 READABLE = 72
 """Pixels to which columns of text shrink before numbers are shortened by `brief`."""
 NARROWEST = 40
+NAME = 110
+"""Pixels to which the first column of a divided table shrinks before it is divided further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,35 +27,76 @@ class Measure:
     head: Callable[[str], int]
 
 
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A page, and the sections that each of its sections became."""
+
+    source: Page
+    parts: tuple[tuple[Section, ...], ...]
+
+    @property
+    def page(self) -> Page:
+        """The page with these sections."""
+        return replace(self.source, sections=tuple(section for part in self.parts for section in part))
+
+
 def fit_page(
     page: Page,
     room: int,
     folded: Collection[str],
     measure: Measure,
-    before: tuple[Page, Page] | None = None,
-) -> Page:
-    """Return the page without the contents of folded sections, the others fitted to `room` pixels.
+    before: Fitted | None = None,
+) -> Fitted:
+    """Fit a page to `room` pixels, without the contents of folded sections.
 
-    before  an earlier page and its fitted form with the same other arguments; sections that are the same
-            objects in both pages are reused
+    before  an earlier page, fitted with the same other arguments; sections that are the same objects in both
+            pages are reused
     """
-    old, fitted = before or (Page("", ""), Page("", ""))
-    known = {id(a): b for a, b in zip(old.sections, fitted.sections, strict=True)}
-    sections = (
+    known: dict[int, tuple[Section, ...]] = {}
+    if before is not None:
+        known = {id(a): b for a, b in zip(before.source.sections, before.parts, strict=True)}
+    parts = (
         known.get(id(section)) or _fit_section(section, room, folded, measure) for section in page.sections
     )
-    return replace(page, sections=tuple(sections))
+    return Fitted(page, tuple(parts))
 
 
-def _fit_section(section: Section, room: int, folded: Collection[str], measure: Measure) -> Section:
-    """Return a section fitted to `room` pixels; only its title if it is folded."""
+def _fit_section(
+    section: Section, room: int, folded: Collection[str], measure: Measure
+) -> tuple[Section, ...]:
+    """Return a section fitted to `room` pixels, in several parts where it divides; only its title if it is
+    folded.
+    """
     if section.title and fold_name(section.title) in folded:
-        return Section(section.title)
-    return replace(
-        section,
-        fields=tuple(_fit_field(item, section.fields, room, measure) for item in section.fields),
-        table=_fit_table(section.table, room, measure) if section.table is not None else None,
-    )
+        return (Section(section.title),)
+    fields = tuple(_fit_field(item, section.fields, room, measure) for item in section.fields)
+    if section.table is None:
+        return (replace(section, fields=fields),)
+    tables = _divided(section.table, room, measure) if section.divides else [section.table]
+    first, *others = (_fit_table(table, room, measure) for table in tables)
+    further = (Section("", table=table, is_continued=True) for table in others)
+    return (replace(section, fields=fields, table=first), *further)
+
+
+def _divided(table: Table, room: int, measure: Measure) -> list[Table]:
+    """Return tables that each have the first column and as many others as fit beside it, at least one."""
+    widths = [width + GAP for width in column_widths(table, measure)]
+    # Names are shortened a little before numbers are torn apart.
+    widths[0] = min(widths[0], NAME + GAP)
+    parts: list[list[int]] = []
+    for column in range(1, len(widths)):
+        taken = sum(widths[i] for i in parts[-1]) + widths[column] if parts else room + 1
+        if taken <= room:
+            parts[-1].append(column)
+        else:
+            parts.append([0, column])
+    if len(parts) < 2:
+        return [table]
+    tables = [
+        Table(tuple(table.headers[i] for i in part), tuple(tuple(row[i] for i in part) for row in table.rows))
+        for part in parts
+    ]
+    return [*tables[:-1], replace(tables[-1], left_out=table.left_out)]
 
 
 def fold_name(title: str) -> str:

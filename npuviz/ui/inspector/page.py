@@ -57,12 +57,18 @@ def is_heading(row: tuple[Cell, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of a page: sentences, then fields, then a table."""
+    """A titled part of a page: sentences, then fields, then a table.
+
+    divides  where the table is too wide, its columns stand in parts below each other, each beside the first
+    is_continued  it has further columns of the section before it
+    """
 
     title: str
     fields: tuple[Field, ...] = ()
     table: Table | None = None
     sentences: tuple[Cell, ...] = ()
+    divides: bool = False
+    is_continued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +167,20 @@ def changed_cells(old: Page, new: Page) -> set[int]:
 
 def _places(page: Page, left_out: Collection[int]) -> Iterator[tuple[tuple[str, str, int], Cell]]:
     """Yield ((section, label or row, number), cell) of a page, without the sections of these ids."""
+    title, column = "", 0
     for section in page.sections:
+        if section.title or not section.is_continued:
+            title, column = section.title, 0
+        begin = column
+        column += len(section.table.headers) if section.table else 0
         if id(section) in left_out:
             continue
         for item in section.fields:
             for number, cell in enumerate(item.cells):
-                yield (section.title, item.label, number), cell
+                yield (title, item.label, number), cell
         for row in section.table.rows if section.table else ():
-            for number, cell in enumerate(row[1:]):
-                yield (section.title, f"\t{row[0].text}", number), cell
+            for number, cell in enumerate(row[1:], begin):
+                yield (title, f"\t{row[0].text}", number), cell
 
 
 def plain(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
@@ -13,8 +14,6 @@ MAX_ROWS = 64
 WIDE_COLUMNS = 4
 """Tables with more columns than this are transposed if they have few rows, else folded or divided."""
 MAX_TURNED_ROWS = 3
-REPORT_COLUMNS = 3
-"""Columns beside the first one in each part of a divided table."""
 KEPT_COLUMNS = 3
 """Columns of a folded table; the others become lines of the last one."""
 MEASURES = ("ns", "us", "ms", "s", "x")
@@ -34,22 +33,17 @@ def detail_table(table: DetailTable) -> list[Section]:
 
 
 def report_table(table: DetailTable, links: Mapping[str, Selection]) -> list[Section]:
-    """Return a report table divided into parts of a few columns, each beginning with the first one.
+    """Return a report table without empty columns; where it is too wide it is divided.
 
     links  text of the first column -> what is selected when it is clicked
     """
     filled = [i for i in range(1, len(table.columns)) if any(row[i] for row in table.rows)]
-    parts = [filled[i : i + REPORT_COLUMNS] for i in range(0, len(filled), REPORT_COLUMNS)]
-    sections: list[Section] = []
-    for number, part in enumerate(parts, 1):
 
-        def cells(row: tuple[str, ...], part: list[int] = part) -> tuple[Cell, ...]:
-            return text_cell(row[0], links.get(row[0])), *(_cell(row[i]) for i in part)
+    def cells(row: tuple[str, ...]) -> tuple[Cell, ...]:
+        return text_cell(row[0], links.get(row[0])), *(_cell(row[i]) for i in filled)
 
-        headers = tuple(map(_head, (table.columns[0], *(table.columns[i] for i in part))))
-        title = table.title if len(parts) == 1 else f"{table.title}, {number} of {len(parts)}"
-        sections += listed(title, headers, table.rows, cells, MAX_ROWS)
-    return sections
+    headers = tuple(map(_head, (table.columns[0], *(table.columns[i] for i in filled))))
+    return [replace(each, divides=True) for each in listed(table.title, headers, table.rows, cells, MAX_ROWS)]
 
 
 def report_row(table: DetailTable, name: str) -> Section | None:

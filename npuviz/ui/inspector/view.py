@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QTextBrowser, QWidget
 
 from npuviz.base.units import NARROW_NO_BREAK, THIN_SPACE
-from npuviz.ui.inspector.fitting import GAP, Measure, column_widths, fit_page, fold_name
+from npuviz.ui.inspector.fitting import GAP, Fitted, Measure, column_widths, fit_page, fold_name
 from npuviz.ui.inspector.page import (
     Cell,
     Page,
@@ -72,7 +72,7 @@ class InspectorView(QTextBrowser):
         self.page = Page("", "")
         self.folded: frozenset[str] = frozenset()
         self._fitted = self.page
-        self._last_fit: tuple[object, Page, Page] = None, self.page, self.page
+        self._last_fit: tuple[object, Fitted] = None, Fitted(self.page, ())
         self._room = 0
         self._fonts: tuple[QFont, ...] = ()
         self._measure = Measure(lambda _cell: 0, lambda _cell, _text: 0, len)
@@ -150,10 +150,10 @@ class InspectorView(QTextBrowser):
             self._fonts = fonts
             self._measure = _measure_of(*(_remembering(QFontMetrics(font)) for font in fonts))
         same = self._room, self.folded, tuple(font.key() for font in fonts)
-        before = self._last_fit[1:] if self._last_fit[0] == same else None
+        before = self._last_fit[1] if self._last_fit[0] == same else None
         found = fit_page(page, self._room, self.folded, self._measure, before)
-        self._last_fit = same, page, found
-        return found
+        self._last_fit = same, found
+        return found.page
 
     def _fit_again(self) -> None:
         """Fit the page to the present width and folded sections, and write it again."""
@@ -272,7 +272,7 @@ class InspectorView(QTextBrowser):
 
     def _follow(self, url: QUrl) -> None:
         if url.scheme() == FOLD:
-            title = fold_name(self.page.sections[int(url.path())].title)
+            title = fold_name(self._fitted.sections[int(url.path())].title)
             self.set_folded(self.folded ^ {title})
             self.folded_changed.emit()
             return

@@ -6,7 +6,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
 
 from npuviz.ui.inspector.fitting import ELLIPSIS, GAP, Measure, fit_page, fold_name
-from npuviz.ui.inspector.page import Cell, Page, Section, Table
+from npuviz.ui.inspector.page import Cell, Page, Section, Table, changed_cells
 from npuviz.ui.inspector.panel import InspectorPanel
 from npuviz.workbench.selection import Selection
 from tests.ui.driver import Driver
@@ -25,7 +25,7 @@ texts = st.text("abcdefgh ", max_size=40)
 def test_a_table_fits_its_room_and_keeps_its_numbers(rows: list[tuple[str, str, int]], room: int) -> None:
     cells = tuple((Cell(a), Cell(b), Cell(str(n), is_number=True)) for a, b, n in rows)
     page = Page("", "", sections=(Section("T", table=Table(("A", "B", "N"), cells)),))
-    found = fit_page(page, room, (), PLAIN).sections[0].table
+    found = fit_page(page, room, (), PLAIN).page.sections[0].table
     assert found is not None
     widths = [max(len(row[i].text) for row in found.rows) * CHAR for i in range(3)]
     assert sum(max(w, CHAR) + GAP for w in widths) <= room
@@ -40,7 +40,9 @@ def test_a_table_fits_its_room_and_keeps_its_numbers(rows: list[tuple[str, str, 
 def test_a_title_of_a_column_is_cut_with_its_texts() -> None:
     row = Cell("operator 13"), Cell("64 (below 512)"), Cell("17 %", is_number=True)
     table = Table(("Line", "Bytes an element of the transfer", "Share"), (row,))
-    found = fit_page(Page("", "", sections=(Section("T", table=table),)), 250, (), PLAIN).sections[0].table
+    found = (
+        fit_page(Page("", "", sections=(Section("T", table=table),)), 250, (), PLAIN).page.sections[0].table
+    )
     assert found is not None
     shown = (found.headers, *(tuple(cell.text for cell in each) for each in found.rows))
     assert sum(max(len(row[i]) for row in shown) * CHAR + GAP for i in range(3)) <= 250
@@ -50,8 +52,8 @@ def test_a_title_of_a_column_is_cut_with_its_texts() -> None:
 def test_what_fits_stays_as_it_is() -> None:
     table = Table(("What", "Length"), ((Cell("ADD"), Cell("1 cycle, 1 ns", is_number=True)),))
     page = Page("", "", sections=(Section("When", table=table),))
-    assert fit_page(page, 400, (), PLAIN) == page
-    narrow = fit_page(page, 100, (), PLAIN).sections[0].table
+    assert fit_page(page, 400, (), PLAIN).page == page
+    narrow = fit_page(page, 100, (), PLAIN).page.sections[0].table
     assert narrow is not None
     assert narrow.rows[0][1].text == "1"
 
@@ -60,8 +62,8 @@ def test_a_bar_goes_before_a_text_is_cut() -> None:
     row = Cell("loading weights"), Cell("84.7 %", is_number=True, fraction=0.847)
     measure = replace(PLAIN, cell=lambda cell: CHAR * (len(cell.text) + 4 * (cell.fraction >= 0)))
     page = Page("", "", sections=(Section("Units", table=Table(("Status", "Busy"), (row,))),))
-    wide = fit_page(page, 220, (), measure).sections[0].table
-    narrow = fit_page(page, 175, (), measure).sections[0].table
+    wide = fit_page(page, 220, (), measure).page.sections[0].table
+    narrow = fit_page(page, 175, (), measure).page.sections[0].table
     assert wide is not None
     assert narrow is not None
     assert wide.rows == (row,)
@@ -71,10 +73,10 @@ def test_a_bar_goes_before_a_text_is_cut() -> None:
 def test_headings_are_neither_cut_nor_counted() -> None:
     heading = (Cell("everything of Core[0]"), Cell(""))
     alone = Page("", "", sections=(Section("T", table=Table(("A", "B"), (heading, heading))),))
-    assert fit_page(alone, 90, (), PLAIN) == alone
+    assert fit_page(alone, 90, (), PLAIN).page == alone
     rows = (heading, (Cell("LD"), Cell("a long text that is cut")))
     found = fit_page(Page("", "", sections=(Section("T", table=Table(("A", "B"), rows)),)), 90, (), PLAIN)
-    table = found.sections[0].table
+    table = found.page.sections[0].table
     assert table is not None
     assert table.rows[0] == heading
     assert table.rows[1][0].text == "LD"
@@ -84,7 +86,7 @@ def test_headings_are_neither_cut_nor_counted() -> None:
 def test_a_folded_title_is_the_same_at_another_cycle() -> None:
     assert fold_name("Cycles 0 \u2013 2 864") == fold_name("Cycles 0 \u2013 99") == "Cycles"
     section = Section("Cycles 0 \u2013 99", table=Table(("A",), ((Cell("x"),),)))
-    folded = fit_page(Page("", "", sections=(section,)), 100, ("Cycles",), PLAIN)
+    folded = fit_page(Page("", "", sections=(section,)), 100, ("Cycles",), PLAIN).page
     assert folded.sections == (Section("Cycles 0 \u2013 99"),)
 
 
@@ -130,3 +132,48 @@ def test_a_section_folds_by_a_click_and_stays_folded(toy: Driver) -> None:
     assert not view.folded
     inspector_of(toy).restore_state(state)
     assert view.folded
+
+
+def test_a_table_that_divides_has_as_many_columns_beside_the_first_as_fit() -> None:
+    headers = ("Loop", "Turns", "Cycles", "Others")
+    rows = tuple(tuple(Cell(text, is_number=text.isdigit()) for text in row) for row in (
+        ("block", "20", "36646495", "DVE"), ("  row", "1000", "36643124", "PE"),
+    ))  # fmt: skip
+    section = Section("Bounds of loops", table=Table(headers, rows, left_out=3), divides=True)
+    page = Page("", "", sections=(section, Section("Next")))
+
+    def parts(room: int) -> list[tuple[str, ...]]:
+        sections = fit_page(page, room, (), PLAIN).page.sections
+        assert [each.title for each in sections] == ["Bounds of loops", *[""] * (len(sections) - 2), "Next"]
+        assert [each.is_continued for each in sections] == [False, *[True] * (len(sections) - 2), False]
+        tables = [each.table for each in sections[:-1]]
+        for table in tables:
+            assert table is not None
+            assert [row[0].text for row in table.rows] == ["block", "  row"]
+        left_out = [table.left_out for table in tables if table is not None]
+        assert left_out == [*[0] * (len(left_out) - 1), 3]
+        return [table.headers for table in tables if table is not None]
+
+    assert parts(1000) == [headers]
+    assert parts((5 + 5 + 8) * CHAR + 3 * GAP) == [headers[:3], ("Loop", "Others")]
+    assert [len(part) for part in parts(10)] == [2, 2, 2]
+    assert parts(1000) == [headers]
+
+
+def test_parts_of_a_table_are_kept_and_told_apart() -> None:
+    def page(turns: str) -> Page:
+        rows = ((Cell("block"), Cell(turns, is_number=True), Cell("36646495", is_number=True)),)
+        return Page(
+            "", "", sections=(Section("T", table=Table(("Loop", "Turns", "Cycles"), rows), divides=True),)
+        )
+
+    first = page("1")
+    before = fit_page(first, 100, (), PLAIN)
+    assert len(before.page.sections) == 2
+    again = fit_page(first, 100, (), PLAIN, before)
+    assert all(a is b for a, b in zip(before.page.sections, again.page.sections, strict=True))
+    after = fit_page(page("2"), 100, (), PLAIN, before)
+    changed = changed_cells(before.page, after.page)
+    (table,) = {id(each.table.rows[0][1]) for each in after.page.sections[:1] if each.table is not None}
+    assert changed == {table}
+    assert changed_cells(before.page, fit_page(page("1"), 100, (), PLAIN).page) == set()

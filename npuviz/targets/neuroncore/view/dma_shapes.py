@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from npuviz.base.units import format_share
+from npuviz.base.units import format_count, format_share
 from npuviz.targets.neuroncore.machine.dma_elements import COST_UNIT, element_cost, elements_of, engine_cycles
 from npuviz.targets.neuroncore.spec import NeuronSpec
 from npuviz.targets.neuroncore.tables import SBUF, Descriptor, QueueSet, Transfer
@@ -132,8 +132,8 @@ def rows_by_line(
     order = sorted(shapes, key=lambda name: shapes[name].ideal - shapes[name].held)
     return [
         (
-            name, str(counts[name]), str(shape.num_bytes), str(shape.descriptors), shape.size_text,
-            format_share(shape.efficiency, 0),
+            name, format_count(counts[name]), format_count(shape.num_bytes), format_count(shape.descriptors),
+            shape.size_text, format_share(shape.efficiency, 0),
         )
         for name in order[:limit]
         for shape in (shapes[name],)
