@@ -5,6 +5,7 @@ from PySide6.QtWidgets import QLabel, QMenu, QVBoxLayout, QWidget
 
 from npuviz.base.units import format_count
 from npuviz.sim.machine import Hazard
+from npuviz.ui.hazards.detail import HazardDetail
 from npuviz.ui.hazards.table import HazardTable
 from npuviz.ui.kit.empty_state import EmptyState
 from npuviz.ui.kit.panel import Panel, PanelContext, PanelSpec
@@ -37,6 +38,10 @@ class HazardsPanel(Panel):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self.view)
+        self.detail = HazardDetail(self.instruction_text, content)
+        self.detail.chosen.connect(self._select)
+        self.view.selectionModel().currentChanged.connect(lambda index: self._explain(index))
+        layout.addWidget(self.detail)
         self.note = QLabel("", content, wordWrap=True)
         self.note.setObjectName("hazards.note")
         self.note.setTextFormat(Qt.TextFormat.PlainText)
@@ -58,6 +63,7 @@ class HazardsPanel(Panel):
         self.note.setText(unchecked)
         self.note.setVisible(bool(unchecked))
         self.table.show_rows(found, lambda hazard: hazard)
+        self._explain(self.view.currentIndex())
         self.show_page(bool(found))
         if not watch.is_available:
             text = NO_MACHINE
@@ -73,19 +79,29 @@ class HazardsPanel(Panel):
     def _hazard(self, index: QModelIndex) -> Hazard | None:
         return self.table.rows[index.row()] if index.isValid() else None
 
+    def _explain(self, index: QModelIndex) -> None:
+        """Show the whole text of a row, of the first one for none."""
+        rows, program = self.table.rows, self.model.program
+        hazard = self._hazard(index) or (rows[0] if rows else None)
+        self.detail.show_hazard(hazard, program.listing if program is not None else None)
+
     def _choose(self, index: QModelIndex) -> None:
-        hazard, program, description = self._hazard(index), self.model.program, self.model.description
-        if hazard is None or program is None or description is None:
+        hazard, description = self._hazard(index), self.model.description
+        if hazard is None or description is None:
             return
         unit = description.unit_named(hazard.unit)
-        is_known = 0 <= hazard.instruction < len(program.listing)
-        node = program.listing.describe(hazard.instruction).node if is_known else -1
+        self._select(hazard.instruction, unit.id if unit is not None else -1)
+
+    def _select(self, instruction: int, unit: int = -1) -> None:
+        """Select an instruction, with the unit that executes it unless another one is given."""
+        program = self.model.program
+        if program is None:
+            return
+        is_known = 0 <= instruction < len(program.listing)
+        found = program.listing.describe(instruction) if is_known else None
+        node, own = (found.node, found.unit) if found is not None else (-1, -1)
         self.context.selection.set(
-            selected(
-                instruction=hazard.instruction if is_known else -1,
-                unit=unit.id if unit is not None else -1,
-                node=node,
-            )
+            selected(instruction=instruction if is_known else -1, unit=unit if unit >= 0 else own, node=node)
         )
 
     def _go_to(self, index: QModelIndex) -> None:

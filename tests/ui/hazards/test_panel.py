@@ -120,3 +120,28 @@ def test_a_deadlock_is_in_the_status_bar_with_its_circle(driver: Driver, tmp_pat
     assert "Core[0].LD waits for stored >= 10" in entry.text
     driver.do("debug.step_back")
     assert driver.label("status.faults") == ""
+
+
+def test_the_whole_text_stands_below_with_both_instructions(bench: Bench) -> None:
+    panel = bench.make(HazardsPanel)
+    session = open_still(bench, hazard_above=ABOVE)
+    with bench.qtbot.waitSignal(bench.hazards.changed):
+        bench.do(bench.model.run)
+    bench.qtbot.waitUntil(lambda: len(panel.table.rows) > 1)
+    first, second = panel.table.rows[:2]
+    assert panel.detail.text.text() == first.text, "without a choice it is about the first one"
+    panel.view.setCurrentIndex(panel.table.index(1, 0))
+    assert panel.detail.text.text() == second.text
+    both = replace(second, other=first.instruction, mend="wait for it")
+    panel.detail.show_hazard(both, session.program.listing)
+    assert panel.detail.mend.text() == "To mend it: wait for it"
+    here, there = panel.detail.places
+    assert [not place.isHidden() for place in (here, there)] == [True, True]
+    bench.qtbot.mouseClick(there, Qt.MouseButton.LeftButton)
+    chosen = bench.context.selection.current
+    assert chosen.instruction == first.instruction
+    assert chosen.unit == session.program.listing.describe(first.instruction).unit
+    panel.detail.show_hazard(replace(both, other=-1), session.program.listing)
+    assert there.isHidden()
+    panel.detail.show_hazard(None, None)
+    assert panel.detail.isHidden()

@@ -69,7 +69,7 @@ class Tiles:
     def sbuf(self, partitions: int, free_shape: tuple[int, ...], dtype: str) -> View:
         """Open a tile in SBUF. Raises DoesNotFit."""
         size = _bytes_of(partitions, free_shape, dtype)
-        what = f"a tile {partitions} x {tuple(free_shape)} of {dtype}"
+        what = f"a tile {'x'.join(map(str, (partitions, *free_shape)))} of {dtype}"
         while True:
             try:
                 tile, lost = self._sbuf[self._emitter.core].allocate(size, what)
@@ -95,7 +95,7 @@ class Tiles:
         is_wide  whether it may have all banks; else those of one product: one (2 KiB a partition), on v4 more
         """
         size = _bytes_of(partitions, free_shape, dtype)
-        what = f"a PSUM tile {partitions} x {tuple(free_shape)} of {dtype}"
+        what = f"a PSUM tile {'x'.join(map(str, (partitions, *free_shape)))} of {dtype}"
         tile = self._psum[self._emitter.core].allocate(size, what, is_wide)
         return self._opened(tile, partitions, free_shape, dtype)
 
