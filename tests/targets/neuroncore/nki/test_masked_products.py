@@ -52,3 +52,52 @@ def test_a_mask_of_partitions_is_taken_only_if_it_leaves_all(tmp_path, count: in
             ran(tmp_path, text, {"a": a, "b": b})
     else:
         assert (ran(tmp_path, text, {"a": a, "b": b}) == ran(tmp_path, KERNEL, {"a": a, "b": b})).all()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("mask", "turns"),
+    [("i < 2", (0, 1)), ("i >= 3", ()), ("i < 9", (0, 1, 2)), ("True", (0, 1, 2)), ("False", ())],
+)
+def test_nl_matmul_with_a_mask_of_all_or_nothing(
+    tmp_path, mask: str, turns: tuple[int, ...], transposed: bool
+) -> None:
+    x, y = random(3, 64, 64), random(64, 96, seed=1)
+    text = (
+        FIRST
+        + f"""
+@nki.jit
+def kernel(x, y):
+    out = nl.ndarray((64, 96), dtype=np.float32, buffer=nl.shared_hbm)
+    other = nl.load(y)
+    total = nl.zeros((64, 96), dtype=np.float32, buffer=nl.psum)
+    for i in nl.affine_range(3):
+        total += nl.matmul(nl.load(x[i]), other, transpose_x={transposed}, mask=({mask}))
+    nl.store(out, nl.copy(total))
+    return out
+"""
+    )
+    wanted = sum(((x[i].T if transposed else x[i]) @ y for i in turns), np.zeros((64, 96), np.float32))
+    assert np.allclose(ran(tmp_path, text, {"x": x, "y": y}), wanted, atol=1e-3)
+
+
+def test_nl_matmul_with_a_mask_of_columns(tmp_path) -> None:
+    x, y = random(64, 32), random(64, 96, seed=1)
+    text = (
+        FIRST
+        + """
+@nki.jit
+def kernel(x, y):
+    out = nl.ndarray((32, 96), dtype=np.float32, buffer=nl.shared_hbm)
+    column = nl.arange(96)[None, :]
+    total = nl.zeros((32, 96), dtype=np.float32, buffer=nl.psum)
+    for limit in (40, 96):
+        total += nl.matmul(nl.load(x), nl.load(y), transpose_x=True, mask=column < limit)
+    nl.store(out, nl.copy(total))
+    return out
+"""
+    )
+    wanted = x.T @ y * np.where(np.arange(96) < 40, 2, 1)
+    assert np.allclose(ran(tmp_path, text, {"x": x, "y": y}), wanted, atol=1e-3)
+    with pytest.raises(NpuvizError, match="nc_matmul with a mask of partitions"):
+        ran(tmp_path, text.replace("column <", "nl.arange(32)[:, None] * 4 <"), {"x": x, "y": y})

@@ -18,7 +18,7 @@ from npuviz.targets.neuroncore.nki.calls.language import broadcast_to
 from npuviz.targets.neuroncore.nki.calls.operands import refuse_unknown, tile
 from npuviz.targets.neuroncore.nki.record.element_types import FLOAT32, is_float
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import Mask
+from npuviz.targets.neuroncore.nki.record.index import Mask, is_empty
 from npuviz.targets.neuroncore.nki.record.numbers import number
 from npuviz.targets.neuroncore.nki.record.recording import current, result_dtype
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Tensor, box_of, boxes_of
@@ -330,17 +330,23 @@ def rms_norm(
 
 
 def matmul(x: Any, y: Any, transpose_x: bool = False, mask: Any = None, **_: Any) -> Tensor:
-    """x @ y: the product lies in PSUM."""
-    if mask is not None:
-        raise KernelError("nl.matmul with mask= : put the mask into the subscripts of its operands")
-    x, y = (
-        move.tensor_copy(None, each) if isinstance(each, Tensor) and each.buffer == PSUM else each
-        for each in (x, y)
-    )
+    """x @ y: the product lies in PSUM.
+
+    mask  columns of y, and so of the product, that take part; where it leaves nothing, nothing runs
+    """
+    # Ref: aws-neuron-sdk 49ee15c5, general/nki/api/nki.api.shared.rst, NKI API Masking: an instruction is
+    # skipped or made smaller; rows of one of the two operands are masked by their subscripts
+    x, y = tile(x, "nl.matmul x"), tile(y, "nl.matmul y")
+    shape = (math.prod(x.shape[1:]) if transpose_x else x.shape[0], math.prod(y.shape[1:]))
+    if (part := box_of(mask, shape)) is not None and is_empty(part):
+        made = current().new(shape, FLOAT32, PSUM, result=True)
+        current().keep_part(made, part)
+        return made
+    x, y = (move.tensor_copy(None, each) if each.buffer == PSUM else each for each in (x, y))
     if not transpose_x:
         turned = move.nc_transpose(None, x, 1)
         x = move.tensor_copy(None, turned)
-    return products.nc_matmul(None, x, y)
+    return products.nc_matmul(None, x, y, mask=mask)
 
 
 def atomic_rmw(dst: Any, value: Any, op: Any, mask: Any = None, **_: Any) -> None:

@@ -63,7 +63,8 @@ def nc_matmul(
 def _columns_left(mask: object, shape: tuple[int, int]) -> Box | None:
     """The part of a product that a mask leaves, None without one. Raises KernelError where it cuts rows."""
     if isinstance(mask, Mask) and mask.cuts_partitions(shape):
-        # Rows of dst and of the contraction are both partitions: no text says which of them is meant.
+        # Rows of dst and of the contraction are both partitions, so operands are masked by their subscripts.
+        # Ref: aws-neuron-sdk 49ee15c5, general/nki/api/nki.api.shared.rst, NKI API Masking
         raise KernelError("nc_matmul with a mask of partitions: put it into the subscripts of its operands")
     return box_of(mask, shape)
 
