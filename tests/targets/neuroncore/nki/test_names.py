@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from npuviz.base.errors import NpuvizError
-from tests.targets.neuroncore.nki.running import FIRST, SECOND, ran, random
+from tests.targets.neuroncore.nki.running import FIRST, SECOND, loaded, ran, random
 
 MEMORIES = """
 def copied(a):
@@ -101,3 +101,21 @@ def kernel(x):
         ran(tmp_path, text, {"x": random(8, 8)})
     x = random(8, 8)
     assert (ran(tmp_path, text.replace(value, "float('inf')"), {"x": x}) == x * np.float32(1e37)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("nl.sqrt(4 * 1.0)", "err_unsupported_memory: nl.sqrt: activation data: expected a tile, found 4.0"),
+        ("nl.softmax(2.0, axis=1)", "err_unsupported_memory: nl.softmax: .* expected a tile, found 2.0"),
+        ("nl.multiply(2, 3)", "nl.multiply: an operation on tiles has no tile among its operands"),
+        ("nl.add(a, a)", "err_unsupported_memory: add: hbm tensor a .* load it first"),
+    ],
+)
+@pytest.mark.parametrize("head", [FIRST, SECOND])
+def test_an_error_about_an_operand_names_the_function_that_the_kernel_calls(
+    tmp_path, head: str, call: str, told: str
+) -> None:
+    text = f"{head}@nki.jit\ndef kernel(a):\n    t = {call}\n    return a\n"
+    with pytest.raises(NpuvizError, match=rf"kernel\.py:\d+: {told}"):
+        loaded(tmp_path, text, {}, **{"shape.a": "128x64"})

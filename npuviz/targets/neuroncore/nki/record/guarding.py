@@ -3,6 +3,7 @@
 import ast
 import functools
 import inspect
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
@@ -58,12 +59,24 @@ def guarded(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except _RAISED as error:
+        except (*_RAISED, KernelError) as error:
+            if type(error) is KernelError and name.startswith("nl.") and _is_own(error.__traceback__):
+                raise _naming(error, name) from error
             if isinstance(error, NpuvizError | OutOfBounds) or not _is_own(error.__traceback__):
                 raise
             raise KernelError(_text(function, name, args, kwargs, error)) from error
 
     return call
+
+
+def _naming(error: KernelError, name: str) -> KernelError:
+    """An error about an operand of what a function of nl is made of, with that function's name."""
+    text = str(error)
+    is_operand = error.name == "err_unsupported_memory" or text.startswith("an operation on tiles")
+    if not is_operand or re.search(rf"\b{name.rpartition('.')[2]}\b", text):
+        return error
+    head = f"{error.name}: " if error.name else ""
+    return KernelError(f"{name}: {text.removeprefix(head)}", error.name)
 
 
 def _is_own(trace: TracebackType | None) -> bool:

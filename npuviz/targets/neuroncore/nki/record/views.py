@@ -6,7 +6,7 @@ from typing import Any
 
 from npuviz.targets.neuroncore import strides
 from npuviz.targets.neuroncore.nki.record.errors import KernelError
-from npuviz.targets.neuroncore.nki.record.index import whole
+from npuviz.targets.neuroncore.nki.record.index import Index, whole
 from npuviz.targets.neuroncore.nki.record.indirection import picked
 from npuviz.targets.neuroncore.nki.record.tensors import Tensor
 
@@ -88,7 +88,7 @@ def ap(
         raise KernelError(f"{tensor!r}: .ap of a view that is not contiguous")
     made = base.viewed(sizes, (1, *steps[1:]), base.offset + column, base.start + row)
     if scalar_offset is None:
-        _check_on_chip(tensor, made)
+        _mark_beyond(tensor, made)
     return made
 
 
@@ -113,17 +113,23 @@ def _check_inside(tensor: Tensor, made: Tensor) -> None:
         )
 
 
-def _check_on_chip(tensor: Tensor, made: Tensor) -> None:
-    """Raise KernelError if a pattern of fixed offsets leaves the partitions of a tile, or their bytes."""
+def _mark_beyond(tensor: Tensor, made: Tensor) -> None:
+    """Let a pattern of fixed offsets that leaves the partitions of a tile, or their bytes, fail where it is
+    used: kernels make such views and leave them alone.
+
+    # Ref: nki-library d2ad3a5, core/output_projection/output_projection_tkg.py, the last piece of weights
+    """
     rows, columns = made.storage.shape
     held = columns * made.storage.dtype.itemsize // made.itemsize
     low, high = (made.offset + end for end in strides.extent(made.shape[1:], made.steps[1:]))
     first, last = made.start, made.start + made.shape[0] - 1
     if low < 0 or high >= held or last >= rows:
-        raise KernelError(
-            f"{tensor!r}: .ap reads elements {low} to {high} of {held} in partitions {first} to {last} of "
-            f"{rows}",
-            "err_tensor_access_out_of_bound",
+        made.recording.note(
+            f"{tensor!r}: .ap reaches elements {low} to {high} of {held} in partitions {first} to {last} of "
+            f"{rows}: an error where it is used"
+        )
+        made.pending = tuple(
+            (Index((), each, ()), size) for each, size in ((low, held), (high, held), (last, rows))
         )
 
 

@@ -49,13 +49,17 @@ _NO_BITS = "bitwise operators are not supported here"
 
 
 def _filled(call: str, given: Given) -> None:
-    """memset: a number of the tile's kind."""
+    """memset: a number of the tile's kind; 0.0 is taken for integers too.
+
+    # Ref: aws-neuron-sdk 81ce03ae, nki/migration/index.rst, nisa.memset; nki-library d2ad3a5, for 0.3,
+    # core/utils/cross_partition_copy.py, fills tiles of any type with 0.0
+    """
     dst, value = given.get("dst"), given.get("value")
     if not isinstance(dst, Tensor) or number(value) is None:
         return
     if packed_name(dst.dtype) in PACKED_BY_FOUR and number(value):
         raise wrong(call, f"value={value!r}: {dst!r} of packed elements takes 0 only")
-    if type_name(dst) in INTEGERS and not isinstance(number(value), int):
+    if type_name(dst) in INTEGERS and not isinstance(number(value), int) and number(value):
         raise wrong(call, f"value={value!r} is a float, {dst!r} holds integers; give an integer")
 
 
