@@ -15,6 +15,7 @@ from npuviz.onnx.passes.own_bodies.images import (
     write_image_scaler,
     write_instance_normalization,
 )
+from npuviz.onnx.passes.own_bodies.resizing import write_resize
 from npuviz.onnx.passes.own_bodies.trees import write_tree_ensemble
 from npuviz.onnx.semantics.operators import RANDOM
 from npuviz.onnx.single_node import run_node
@@ -49,6 +50,8 @@ _STANDARD: Mapping[str, Write] = {
     "If": write_if,
     "ImageScaler": write_image_scaler,
     "InstanceNormalization": write_instance_normalization,
+    "Resize": write_resize,
+    "Upsample": write_resize,
 }
 _TABULAR: Mapping[str, Write] = {
     "ArrayFeatureExtractor": write_array_feature_extractor,

@@ -1,11 +1,14 @@
 """Replaces operators without a lowering by the function bodies that the ONNX standard defines for them."""
 
 from collections.abc import Collection
+from functools import partial
 
 from npuviz.onnx.passes.expansion import can_expand
 from npuviz.onnx.passes.missing import expand_missing
 from npuviz.program.graph import Graph, Node
 from npuviz.targets.systolic.compiler.operators.families import LOWERINGS
+from npuviz.targets.systolic.compiler.operators.repeating import RESIZES, repeats_whole
+from npuviz.targets.systolic.values.storage import FLOATS
 
 DOMAINS = frozenset(("", "ai.onnx", "com.microsoft"))
 """Operator domains whose operators `families.LOWERINGS` names."""
@@ -20,6 +23,21 @@ def has_lowering(node: Node) -> bool:
     return node.op_type in LOWERINGS and node.domain in DOMAINS
 
 
+def _stays(whole: Collection[str], mixed: Collection[str], node: Node) -> bool:
+    """Return whether a node is not replaced: it is one of `whole`, or the cores have it and it is none of
+    `mixed`."""
+    return node.name in whole or (node.name not in mixed and has_lowering(node))
+
+
+def is_mixed_resize(graph: Graph, node: Node) -> bool:
+    """Return whether a node resizes floating-point numbers otherwise than by repeating positions, as loads
+    and stores can."""
+    if node.op_type not in RESIZES or node.domain not in DOMAINS:
+        return False
+    source, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    return source.dtype in FLOATS and not repeats_whole(node, source.shape, result.shape)
+
+
 def with_bodies(graph: Graph, kept: Collection[int]) -> Graph:
     """Replace operators that the cores do not have by their function bodies, where the cores have operators
     of the body.
@@ -31,12 +49,13 @@ def with_bodies(graph: Graph, kept: Collection[int]) -> Graph:
         for node in graph.nodes
         if node.id not in kept
         and node.op_type not in _LOOPS
-        and not has_lowering(node)
+        and not (has_lowering(node) and not is_mixed_resize(graph, node))
         and can_expand(graph, node)
     }
     while wanted:
         whole = frozenset(node.name for node in graph.nodes) - wanted
-        expanded = expand_missing(graph, lambda node, whole=whole: node.name in whole or has_lowering(node))
+        mixed = frozenset(node.name for node in graph.nodes if node.op_type in RESIZES) - whole
+        expanded = expand_missing(graph, partial(_stays, whole, mixed))
         names = [node.name for node in expanded.nodes if has_lowering(node)]
         useful = {name for name in wanted if any(each.startswith(f"{name}/") for each in names)}
         if useful == wanted:

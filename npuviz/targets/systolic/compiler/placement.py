@@ -28,8 +28,9 @@ def place_tensors(
     Order: constants, graph inputs, then results in node order (exact 64-bit sizes, systolic.md F24).
     """
     orders = choose_orders(graph, spec.config.layout)
-    roots = _roots(graph, orders)
-    own = _scales(graph) | only_among(graph, nodes_in_fp32(graph, spec)) | _only_host(graph, roots, on_host)
+    kept = nodes_in_fp32(graph, spec)
+    roots = _roots(graph, orders, kept)
+    own = _scales(graph) | only_among(graph, kept) | _only_host(graph, roots, on_host)
     dtypes = [
         tensor.dtype if tensor.id in own else element_type(tensor.dtype, spec) for tensor in graph.tensors
     ]
@@ -113,7 +114,7 @@ def element_type(dtype: str, spec: SystolicSpec) -> str:
 
 def is_view(node: Node, graph: Graph, orders: list[tuple[int, ...]]) -> bool:
     """Return whether a node costs nothing: its result has the bytes of its input in the same order."""
-    if node.op_type not in VIEWS and not _keeps_axes(node):
+    if node.op_type not in VIEWS and node.op_type != "Transpose":
         return False
     if any(index >= 0 for index in node.outputs[1:]):
         return False
@@ -121,15 +122,13 @@ def is_view(node: Node, graph: Graph, orders: list[tuple[int, ...]]) -> bool:
     if source.dtype != result.dtype or source.num_elements != result.num_elements:
         return False
     before, after = orders[source.id], orders[result.id]
+    if node.op_type == "Transpose":
+        perm = node.attributes.get("perm") or range(len(before) - 1, -1, -1)
+        taken = [perm[axis] for axis in after if result.shape[axis] > 1]
+        return taken == [axis for axis in before if source.shape[axis] > 1]
     if source.shape == result.shape and before == after:
         return True
     return _keeps_order(source.shape, before) and _keeps_order(result.shape, after)
-
-
-def _keeps_axes(node: Node) -> bool:
-    """Return whether a node is a Transpose that leaves all axes in place."""
-    order = node.attributes.get("perm") if node.op_type == "Transpose" else None
-    return order is not None and list(order) == list(range(len(order)))
 
 
 def _keeps_order(shape: tuple[int, ...], order: tuple[int, ...]) -> bool:
@@ -137,10 +136,10 @@ def _keeps_order(shape: tuple[int, ...], order: tuple[int, ...]) -> bool:
     return long_axes == sorted(long_axes)
 
 
-def _roots(graph: Graph, orders: list[tuple[int, ...]]) -> list[int]:
+def _roots(graph: Graph, orders: list[tuple[int, ...]], kept: Collection[int]) -> list[int]:
     roots = [tensor.id for tensor in graph.tensors]
     for node in graph.nodes:
-        if is_view(node, graph, orders):
+        if node.id not in kept and is_view(node, graph, orders):
             roots[node.outputs[0]] = roots[node.inputs[0]]
     return roots
 

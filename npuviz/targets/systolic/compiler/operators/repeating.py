@@ -17,6 +17,18 @@ from npuviz.targets.systolic.compiler.operators.movement import MAX_MOVES
 _NEAREST = "mode nearest, asymmetric, by whole factors"
 
 
+RESIZES = ("Resize", "Upsample")
+
+
+def repeats_whole(node: Node, shape: Sequence[int], result: Sequence[int]) -> bool:
+    """Return whether a Resize or Upsample repeats each position of every axis equally often."""
+    attributes = attributes_of(node)
+    return attributes.text("mode", "nearest") == "nearest" and all(
+        size > 0 and out % size == 0 and (out == size or repeats_evenly(attributes, node, size, out // size))
+        for size, out in zip(shape, result, strict=True)
+    )
+
+
 def lower_resize(lowering: Lowering, node: Node) -> None:
     """Lower nearest Resize and Upsample by whole factors: an axis of repeats is read repeatedly."""
     source, output = lowering.storage(node.inputs[0]), lowering.storage(node.outputs[0])

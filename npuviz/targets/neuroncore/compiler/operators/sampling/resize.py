@@ -6,13 +6,14 @@ from math import prod
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.resize_weights import AxisResize, Given, resize_axes
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.movement import arguments
 from npuviz.targets.neuroncore.compiler.operators.movement.maps import MAX_ELEMENTS, fill, move_by_map
 from npuviz.targets.neuroncore.compiler.operators.ranges import blocks
-from npuviz.targets.neuroncore.compiler.operators.sampling.resize_weights import AxisResize
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
 from npuviz.targets.neuroncore.strides import dense_steps
@@ -38,7 +39,6 @@ def lower_resize(b: Builder, node: Node) -> None:
 
 
 def _axes(b: Builder, node: Node, shape: tuple[int, ...], result: tuple[int, ...]) -> list[AxisResize]:
-    rank = len(shape)
     is_old = node.op_type == "Upsample" or b.graph.opsets.get("ai.onnx", 0) < 11
     roi = scales = sizes = None
     if is_old:
@@ -48,43 +48,7 @@ def _axes(b: Builder, node: Node, shape: tuple[int, ...], result: tuple[int, ...
         roi = arguments.known(b, node, 1, "the region") if len(node.inputs) > 1 else None
         scales = arguments.known(b, node, 2, "the scales")
         sizes = arguments.known_ints(b, node, 3, "the sizes")
-    chosen = [arguments.axis_of(axis, rank) for axis in arguments.ints(node, "axes") or range(rank)]
-    made = [AxisResize(size, out, out / max(1, size)) for size, out in zip(shape, result, strict=True)]
-    factors = _factors(
-        node, scales, sizes, shape=[shape[axis] for axis in chosen], result=[result[axis] for axis in chosen]
-    )
-    for index, axis in enumerate(chosen):
-        region = (0.0, 1.0)
-        if roi is not None and roi.size == 2 * len(chosen):
-            region = (float(roi[index]), float(roi[index + len(chosen)]))
-        made[axis] = AxisResize(
-            shape[axis],
-            result[axis],
-            factors[index],
-            arguments.text(node, "mode", "nearest"),
-            arguments.text(node, "coordinate_transformation_mode", "asymmetric" if is_old else "half_pixel"),
-            arguments.text(node, "nearest_mode", "floor" if is_old else "round_prefer_floor"),
-            float(node.attributes.get("cubic_coeff_a", -0.75)),
-            bool(arguments.integer(node, "exclude_outside")),
-            bool(arguments.integer(node, "antialias")),
-            region,
-        )
-    return made
-
-
-def _factors(
-    node: Node, scales: np.ndarray | None, sizes: list[int] | None, shape: list[int], result: list[int]
-) -> list[float]:
-    if scales is not None and scales.size == len(shape):
-        return [float(scale) for scale in scales.reshape(-1)]
-    ratios = [out / max(1, size) for size, out in zip(shape, result, strict=True)]
-    policy = arguments.text(node, "keep_aspect_ratio_policy", "stretch")
-    if policy == "stretch":
-        return ratios
-    if sizes is None:
-        raise CannotLower("an aspect ratio kept without sizes")
-    common = [wanted / max(1, size) for size, wanted in zip(shape, sizes, strict=True)]
-    return [min(common) if policy == "not_larger" else max(common)] * len(shape)
+    return resize_axes(attributes_of(node), Given(shape, result, roi, scales, sizes), is_old)
 
 
 def _nearest(b: Builder, to: HbmView, of: HbmView, axes: list[AxisResize]) -> None:

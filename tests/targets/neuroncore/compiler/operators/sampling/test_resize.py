@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from npuviz.targets.neuroncore.compiler.operators.sampling.resize_weights import AxisResize
+from npuviz.onnx.semantics.resize_weights import AxisResize
 from npuviz.targets.neuroncore.compiler.operators.spectral import dft_matrix
 from tests.targets.neuroncore.compiler.on_machine import run_node
 

@@ -3,11 +3,13 @@
 Ref: ONNX Resize, versions 10 to 19.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from npuviz.onnx.errors import CannotLower
+from npuviz.onnx.semantics.attributes import Attributes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,59 @@ class AxisResize:
         columns = np.clip(near, 0, self.size - 1).astype(np.int64)
         np.add.at(made, (np.arange(self.out)[:, None], columns), taps)
         return made
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a Resize reads beside the image: its shape before and after, and inputs that are known."""
+
+    shape: tuple[int, ...]
+    result: tuple[int, ...]
+    roi: np.ndarray | None = None
+    scales: np.ndarray | None = None
+    sizes: Sequence[int] | None = None
+
+
+def resize_axes(attributes: Attributes, given: Given, is_old: bool) -> list[AxisResize]:
+    """Return how each axis is resized. is_old  whether it is an Upsample, or a Resize before version 11"""
+    rank = len(given.shape)
+    axes = attributes.integers("axes", list(range(rank)))
+    chosen = [axis % rank for axis in axes] or list(range(rank))
+    made = [
+        AxisResize(size, out, out / max(1, size)) for size, out in zip(given.shape, given.result, strict=True)
+    ]
+    factors = _factors(attributes, given, chosen)
+    for index, axis in enumerate(chosen):
+        region = (0.0, 1.0)
+        if given.roi is not None and given.roi.size == 2 * len(chosen):
+            region = (float(given.roi[index]), float(given.roi[index + len(chosen)]))
+        made[axis] = AxisResize(
+            given.shape[axis],
+            given.result[axis],
+            factors[index],
+            attributes.text("mode", "nearest"),
+            attributes.text("coordinate_transformation_mode", "asymmetric" if is_old else "half_pixel"),
+            attributes.text("nearest_mode", "floor" if is_old else "round_prefer_floor"),
+            float(attributes.given.get("cubic_coeff_a", -0.75)),
+            bool(attributes.given.get("exclude_outside", 0)),
+            bool(attributes.given.get("antialias", 0)),
+            region,
+        )
+    return made
+
+
+def _factors(attributes: Attributes, given: Given, chosen: Sequence[int]) -> list[float]:
+    if given.scales is not None and given.scales.size == len(chosen):
+        return [float(scale) for scale in given.scales.reshape(-1)]
+    ratios = [given.result[axis] / max(1, given.shape[axis]) for axis in chosen]
+    policy = attributes.text("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return ratios
+    if given.sizes is None:
+        raise CannotLower("an aspect ratio kept without sizes")
+    pairs = zip(chosen, given.sizes, strict=True)
+    common = [wanted / max(1, given.shape[axis]) for axis, wanted in pairs]
+    return [min(common) if policy == "not_larger" else max(common)] * len(chosen)
 
 
 def _cubic(x: np.ndarray, a: float) -> np.ndarray:
