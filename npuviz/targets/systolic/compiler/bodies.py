@@ -57,7 +57,9 @@ def with_bodies(graph: Graph, kept: Collection[int]) -> Graph:
         mixed = frozenset(node.name for node in graph.nodes if node.op_type in RESIZES) - whole
         expanded = expand_missing(graph, partial(_stays, whole, mixed))
         names = [node.name for node in expanded.nodes if has_lowering(node)]
+        left = [node.name for node in expanded.nodes]
         useful = {name for name in wanted if any(each.startswith(f"{name}/") for each in names)}
+        useful |= {name for name in wanted if not any(f"{each}/".startswith(f"{name}/") for each in left)}
         if useful == wanted:
             return expanded
         wanted = useful

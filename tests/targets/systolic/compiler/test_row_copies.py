@@ -166,3 +166,16 @@ def test_even_repeats_stay_moves(tmp_path: Path) -> None:
     path = save_model(tmp_path / "model.onnx", nodes, {"x": IMAGE}, {"y": out}, given)
     graph = with_bodies(read_model(path, optimize=False), ())
     assert [node.op_type for node in graph.nodes] == ["Conv", "Resize"]
+
+
+def test_what_is_resized_in_each_run_alike_is_a_constant(tmp_path: Path) -> None:
+    """As position embeddings are: they change with the size of the image only."""
+    nodes = [
+        helper.make_node("Resize", ["whole", "", "", "sizes"], ["table"], "resize", mode="cubic"),
+        helper.make_node("Add", ["x", "table"], ["y"], "add"),
+    ]
+    given = [weights("whole", *IMAGE), constant("sizes", (1, 4, 3, 5))]
+    path = save_model(tmp_path / "model.onnx", nodes, {"x": (1, 4, 3, 5)}, {"y": (1, 4, 3, 5)}, given)
+    graph = with_bodies(read_model(path, optimize=False), ())
+    assert [node.op_type for node in graph.nodes] == ["Add"]
+    assert_on_cores(Compiled(graph, chip(precision=4), compile_true(graph, chip(precision=4))))
