@@ -13,7 +13,7 @@ from npuviz.base.reading import reading
 from npuviz.onnx.control_flow import decide
 from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.graph import make_graph
-from npuviz.onnx.inputs import Given
+from npuviz.onnx.inputs import Given, usual_text
 from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.negative_sizes import refuse_deadly_sizes
 from npuviz.onnx.passes.axis_moves import settle_transposes
@@ -67,6 +67,8 @@ def read_model(
     given = given or Given()
     bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
     refuse_deadly_sizes(draft)
+    names = [value.name for value in draft.proto.graph.input if value.name not in draft.weights]
+    draft.assumptions += filter(None, (usual_text(name) for name in names if name not in given.inputs))
     if optimize:
         _tell_of_levels(draft)
         _write_out(draft, given, form, is_late=False)

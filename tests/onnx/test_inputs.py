@@ -8,7 +8,7 @@ import pytest
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.onnx import inputs as drawing
-from npuviz.onnx.inputs import User, draw_inputs, index_limits
+from npuviz.onnx.inputs import User, draw_inputs, index_limits, usual_text
 from npuviz.onnx.single_node import computed_from, run_node
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
@@ -48,6 +48,35 @@ def test_given_inputs_replace_drawn_ones_only() -> None:
     assert given["rows"].tolist() == [6, 5, 4, 3]
     assert given["rows"].dtype == np.int64
     np.testing.assert_array_equal(given["x"], drawn["x"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("attention_mask", 1),
+        ("decoderAttentionMask", 1),
+        ("input_mask:0", 1),
+        ("masks.1", 1),
+        ("src_key_padding_mask", 0),
+        ("token_type_ids", None),
+        ("damasked_ids", None),
+        ("mask_index", None),
+        ("7", None),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int64", "float32", "bool"])
+def test_masks_that_nobody_gave_let_everything_through(name: str, value: int | None, dtype: str) -> None:
+    def graph(called: str) -> Graph:
+        tensors = (Tensor(0, called, (3, 40), dtype, "input"), Tensor(1, "x", (5,), "float32", "input"))
+        return Graph("g", (), tensors, (0, 1), ())
+
+    found, plain = draw_inputs(graph(name), {}, 3), draw_inputs(graph("ids"), {}, 3)
+    wanted = plain["ids"] if value is None else np.full((3, 40), value)
+    np.testing.assert_array_equal(found[name], wanted.astype(found[name].dtype))
+    np.testing.assert_array_equal(found["x"], plain["x"])
+    assert bool(usual_text(name)) == (value is not None)
+    own = np.zeros((3, 40), found[name].dtype)
+    np.testing.assert_array_equal(draw_inputs(graph(name), {name: own})[name], own)
 
 
 def at_once(seed: int) -> dict[str, np.ndarray]:
