@@ -48,7 +48,7 @@ class Explanation:
     untried  number of operators with an error of their own that was not put into the reference
     unread   number of results whose own errors were not looked at
     given    error of the outputs if only the model's inputs and weights are as the machine holds them, None
-             if that cannot be run
+             if that cannot be run, or not in time
     readers  nodes that read those of them that the machine rounds
     """
 
@@ -104,12 +104,13 @@ def explain(
             break
     given, consumers = _errors_of_given(graph, inputs, held), graph.consumers()
     read = (node for tensor in given for node in consumers[tensor])
+    error_of_given = _error_of_outputs(graph, inputs, given, exact) if goes_on(1.0) else None
     return Explanation(
         tuple(effects),
         tuple(left),
         len(errors) - len(effects),
         unread,
-        _error_of_outputs(graph, inputs, given, exact),
+        error_of_given,
         tuple(dict.fromkeys(read)),
     )
 

@@ -51,3 +51,23 @@ class Allowance:
     def forward(self, fraction: float, text: str = "") -> None:
         """Forward to the progress, whether or not time is left."""
         self._progress.report(fraction, text)
+
+
+class Steps:
+    """Tells before each step of a loop whether another one fits: one as long as its longest so far.
+
+    Loops are told apart by the share of the allowance that they may use up.
+    """
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._last: dict[float, float] = {}
+        self._longest: dict[float, float] = {}
+
+    def goes_on(self, share: float) -> bool:
+        """Return whether a step would end before a share (0..1) of the allowance is used up."""
+        now = self._allowance.spent()
+        taken = now - self._last.get(share, now)
+        longest = self._longest[share] = max(taken, self._longest.get(share, 0.0))
+        self._last[share] = now
+        return now + longest < share * self._allowance.seconds

@@ -14,7 +14,7 @@ from npuviz.onnx.inputs import draw_inputs
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph
 from npuviz.sim.check_result import CheckResult
-from npuviz.workbench.headless.allowance import Allowance, OutOfTime
+from npuviz.workbench.headless.allowance import Allowance, OutOfTime, Steps
 from npuviz.workbench.headless.finite import finite
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 
@@ -103,7 +103,7 @@ def _explanation(options: OpenOptions, session: "Session", allowance: Allowance)
         inputs,
         held,
         lambda share: allowance.forward(share, "measuring errors"),
-        lambda share: allowance.spent() < share * allowance.seconds,
+        Steps(allowance).goes_on,
     )
 
 

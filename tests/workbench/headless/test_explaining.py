@@ -9,7 +9,7 @@ from onnx import helper
 
 from npuviz.onnx.check.injection import Effect, Explanation
 from npuviz.workbench.headless import explaining
-from npuviz.workbench.headless.allowance import Allowance, OutOfTime
+from npuviz.workbench.headless.allowance import Allowance, OutOfTime, Steps
 from npuviz.workbench.headless.explaining import _Measured, _remedy, _wanted
 from tests.onnx.check.machine import make_graph
 
@@ -173,3 +173,20 @@ def test_what_was_not_tried_is_counted_and_what_tries_more_is_named() -> None:
     whole = explaining.explanation_lines({**FOUND, "moved_by_a_millionth": 0.0})
     assert "not tried" not in whole[2]
     assert "--explain-seconds" not in whole[2]
+
+
+def test_steps_that_would_not_end_in_time_are_not_begun() -> None:
+    """Loops are told apart: what one takes for a step says nothing of the other's."""
+    now = [0.0]
+    steps = Steps(Allowance(100.0, clock=lambda: now[0]))
+    done: list[float] = []
+    for length in (5.0, 20.0, 3.0, 2.0, 1.0, 1.0):
+        if not steps.goes_on(0.5):
+            break
+        now[0] += length
+        done.append(length)
+    # 30 s are gone, and another 20 would reach the half.
+    assert done == [5.0, 20.0, 3.0, 2.0]
+    assert steps.goes_on(1.0)
+    now[0] += 45.0
+    assert not steps.goes_on(1.0)
