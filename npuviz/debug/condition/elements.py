@@ -28,9 +28,10 @@ LIMITS = {"data": (WORD_DATA, 1 << 32), "index": (WORD_INDEX, 1 << 16), "half": 
 
 
 def _files_of(source: HasSource, name: str) -> list[int]:
-    """The files of a name, or of the end of a path ("kernels/norm.py")."""
-    exact = [number for number, file in enumerate(source.sources) if file.name == name]
-    parts = tuple(part for part in PurePath(name).parts if part != ".")
+    """The files of a name, or of the end of a path ("kernels/norm.py", "./norm.py", "../norm.py")."""
+    parts = tuple(part for part in PurePath(name).parts if part not in (".", ".."))
+    names = (name, parts[0]) if len(parts) == 1 else (name,)
+    exact = [number for number, file in enumerate(source.sources) if file.name in names]
     if exact or len(parts) < 2:
         return exact
     return [n for n, file in enumerate(source.sources) if PurePath(file.path).parts[-len(parts) :] == parts]

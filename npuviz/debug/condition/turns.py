@@ -57,11 +57,11 @@ def chosen(event: Event, turns: Sequence[Turns], condition: Expression) -> Expre
     found: list[Expression] = []
     for key, numbers in groups.items():
         known = {name: value for name, value in zip(used, key, strict=True) if value is not None}
-        rest = _with(condition, known)
-        truth = _constant(rest)
+        rest = _of_known(_with(condition, known))
+        truth = _constant(rest) if rest is not None else False
         if truth is True:
             always += numbers
-        elif truth is None and not any(isinstance(part, TurnValue) for part in rest.parts()):
+        elif truth is None and rest is not None:
             found.append(Both(event.only(numbers), rest))
     if always:
         found.insert(0, event.only(sorted(always)))
@@ -80,6 +80,25 @@ def _with(expression: Expression, values: Turns) -> Expression:
         return expression
     made = copy(expression)
     made.children = tuple(_with(child, values) for child in expression.children)
+    return made
+
+
+def _of_known(expression: Expression) -> Expression | None:
+    """Return the part of a condition that holds without variables of loops that are not around an event.
+
+    What such a variable decides does not hold, nor does its opposite; None if nothing can hold.
+    """
+    if not any(isinstance(part, TurnValue) for part in expression.parts()):
+        return expression
+    if not isinstance(expression, Both | Either):
+        return None
+    parts = [_of_known(child) for child in expression.children]
+    if isinstance(expression, Either) and None in parts:
+        return next((part for part in parts if part is not None), None)
+    if None in parts:
+        return None
+    made = copy(expression)
+    made.children = tuple(part for part in parts if part is not None)
     return made
 
 

@@ -27,14 +27,8 @@ class VariableEvent(Event):
 
     def pulses(self, moment: Moment) -> bool:
         """Whether one of the places was accessed while it held what is watched."""
-        hit = {
-            place
-            for (_, key), place in zip(self.rows, self.places, strict=True)
-            if key in moment.keys and place.first >= 0
-        }
-        if not hit:
-            return any(key in moment.keys for _, key in self.rows)
-        return any(_is_held(moment.machine, place) for place in hit)
+        hit = {place for (_, key), place in zip(self.rows, self.places, strict=True) if key in moment.keys}
+        return any(place.first < 0 or _is_held(moment.machine, place) for place in hit)
 
 
 def _is_held(machine: Machine, place: VariablePlace) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 
 from npuviz.base.progress import NoProgress
+from npuviz.debug.condition.expression import Moment
+from npuviz.debug.condition.variable_event import VariableEvent
 from npuviz.debug.console.debugger import TextDebugger
 from npuviz.debug.loop_turns import go_to_turn, loops_around, program_loops
 from npuviz.debug.session import Session
@@ -332,3 +335,80 @@ def test_loops_on_registers_have_turns(tmp_path: Path) -> None:
         assert 2 in turns
     finally:
         opened.close()
+
+
+MIXED = (
+    SECOND
+    + """
+def more(tile):
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+
+@nki.jit
+def kernel(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for c in range(2):
+        more(tile)
+    more(tile)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "stops"),
+    [
+        ("c == 1", 1),
+        ("c == 1 or cycle > 0", 3),
+        ("cycle > 0 or c == 1", 3),
+        ("not c == 1", 1),
+        ("(c == 1 or cycle > 0) and cycle >= 0", 3),
+        ("c >= 0 and cycle > 0", 2),
+        ("cycle < 0 or (c == 0 or cycle < 0)", 1),
+    ],
+)
+def test_a_line_inside_and_outside_of_a_loop_stops_where_the_rest_holds(
+    tmp_path: Path, condition: str, stops: int
+) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(MIXED)
+    opened = open_file(path, OpenOptions(inputs={"x": DATA[:128]}))
+    try:
+        session = opened.session
+        assert session is not None
+        line = 1 + next(n for n, text in enumerate(MIXED.splitlines()) if "operand0" in text)
+        session.breakpoints.add(f"line {line} if {condition}")
+        found = 0
+        while session.run().kind is StopKind.BREAKPOINT:
+            found += 1
+        assert found == stops
+    finally:
+        opened.close()
+
+
+@pytest.mark.parametrize("name", ["kernel.py", "./kernel.py", "../kernel.py", "./here/../kernel.py"])
+def test_a_file_is_found_by_what_a_shell_completes(ask: Ask, tmp_path: Path, name: str) -> None:
+    folder = "" if "here" not in name else f"{tmp_path.name}/"
+    assert ask(f"break {name.replace('here/../', folder)}:{ADD}")["breakpoint"] == 1
+
+
+def test_a_variable_that_is_always_there_stops_beside_a_tile_whose_place_has_another(
+    session: Session,
+) -> None:
+    listing = session.program.listing
+    assert isinstance(listing, HasVariables)
+    named = [place for place in listing.variable_places if place.name in ("acc", "out")]
+    tile = next(place for place in named if place.first >= 0)
+    tensor = next(place for place in named if place.first < 0)
+    event = VariableEvent([((0, tile.memory, 0, 1, 0), 1), ((0, tensor.memory, 0, 1, 0), 2)], [tile, tensor])
+    session.run_to("write acc")
+    machine = session.machine
+    assert event.pulses(Moment(machine, frozenset({1})))
+    other = replace(tile, first=tile.first + 1)
+    event = VariableEvent(event.rows, [other, tensor])
+    assert not event.pulses(Moment(machine, frozenset({1})))
+    assert event.pulses(Moment(machine, frozenset({2})))
+    assert event.pulses(Moment(machine, frozenset({1, 2})))
+    assert not event.pulses(Moment(machine))
