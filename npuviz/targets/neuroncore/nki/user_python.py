@@ -10,11 +10,12 @@ import sysconfig
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from npuviz.base.errors import FormatError, NpuvizError, UsageError
 from npuviz.base.progress import Progress
@@ -100,7 +101,8 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
     started = time.monotonic()
     look = started + LOOK_SECONDS
     shown: Any = _NeverClosed(sys.stderr)
-    with redirect_stdout(shown), redirect_stderr(shown), exits_raise(thread):
+    before = set(threading.enumerate())
+    with _left_to_stderr(before), redirect_stdout(shown), redirect_stderr(shown), exits_raise(thread):
         thread.start()
         try:
             while thread.is_alive():
@@ -124,6 +126,29 @@ def watched(work: Callable[[], Result], progress: Progress, path: Path) -> Resul
     if not isinstance(errors[0], Exception | KernelTimeout):
         raise user_error(errors[0], path) from errors[0]
     raise errors[0]
+
+
+@contextmanager
+def _left_to_stderr(before: set[threading.Thread]) -> Generator[None]:
+    """Let threads that a kernel leaves behind, all but those of `before`, print to stderr as it did."""
+    try:
+        yield
+    finally:
+        left = set(threading.enumerate()) - before
+        if left and isinstance(sys.stdout, _ByThread):
+            sys.stdout.strangers.update(left)
+        elif left:
+            sys.stdout = cast(Any, _ByThread(sys.stdout, weakref.WeakSet(left)))
+
+
+class _ByThread:
+    """A stream that takes what some threads write to it to stderr."""
+
+    def __init__(self, stream: Any, strangers: weakref.WeakSet[threading.Thread]) -> None:
+        self._stream, self.strangers = stream, strangers
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr if threading.current_thread() in self.strangers else self._stream, name)
 
 
 class _NeverClosed:

@@ -260,6 +260,39 @@ def test_streams_that_the_kernel_closes_stay_open(tmp_path, capsys) -> None:
     assert capsys.readouterr().err == "seen\nopen\n"
 
 
+def test_a_thread_that_a_kernel_leaves_behind_prints_to_stderr(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "left", None, raising=False)  # so that it is gone behind the test
+    text = (
+        SECOND
+        + """
+import sys, threading
+go, printed = sys.left = threading.Event(), threading.Event()
+
+def run():
+    go.wait(60)
+    print("noise")
+    printed.set()
+
+@nki.jit
+def kernel(a):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    threading.Thread(target=run, daemon=True).start()
+    nisa.dma_copy(dst=out, src=a)
+    return out
+"""
+    )
+    before = sys.stdout
+    try:
+        loaded(tmp_path, text, {}, **{"shape.a": "128x64"})
+        go, printed = vars(sys)["left"]
+        go.set()
+        assert printed.wait(60)
+        print("ours")
+        assert capsys.readouterr() == ("ours\n", "noise\n")
+    finally:
+        sys.stdout = before
+
+
 def test_a_missing_argument_is_said_with_the_place_of_the_kernel(tmp_path) -> None:
     with pytest.raises(NpuvizError, match=r"^kernel.py:6: the kernel kernel needs a: give "):
         loaded(tmp_path, FIRST + "@nki.jit\ndef kernel(a):\n    nl.load(a)\n", {})
