@@ -19,7 +19,7 @@ from npuviz.onnx.negative_sizes import refuse_deadly_sizes
 from npuviz.onnx.passes.axis_moves import settle_transposes
 from npuviz.onnx.passes.convolution_parts import Limits, settle_convolutions
 from npuviz.onnx.passes.dynamic_products import write_as_floats, write_float_lstms
-from npuviz.onnx.passes.empty_inputs import leave_out_empty
+from npuviz.onnx.passes.empty_parts import leave_out_empty
 from npuviz.onnx.passes.lengths import settle_lengths
 from npuviz.onnx.passes.optimization import keeps_nodes, uniform_weights
 from npuviz.onnx.passes.optimization import optimize as optimize_draft

@@ -15,6 +15,7 @@ from npuviz.base.late_module import late_module
 from npuviz.base.reading import reading
 from npuviz.onnx.draft import KEPT_WEIGHT_BYTES, Draft, declare_weight
 from npuviz.onnx.node_order import names_read
+from npuviz.onnx.passes.empty_parts import drop_empty_parts
 from npuviz.onnx.passes.looked_up import read_rows_first
 from npuviz.onnx.passes.unrolling import unroll_model
 from npuviz.onnx.passes.weight_moves import moved_weights
@@ -114,7 +115,8 @@ def optimize(draft: Draft, *, float_weights: bool = False) -> Draft:
 
 
 def _write_out(draft: Draft, float_weights: bool) -> bool:
-    """Unroll loops and fold constant nodes the library leaves. Returns whether anything changed."""
+    """Unroll loops, fold constant nodes the library leaves, drop empty parts. Returns whether it changed."""
+    has_dropped = drop_empty_parts(draft)
     graph = draft.proto.graph
     outputs = {value.name for value in graph.output}
     known = {**_known_pieces(draft), **moved_weights(draft), **_widened(draft, float_weights)}
@@ -127,7 +129,7 @@ def _write_out(draft: Draft, float_weights: bool) -> bool:
     for name, array in made.items():
         declare_weight(graph, name, array)
     draft.weights.update(made)
-    return bool(made)
+    return bool(made) or has_dropped
 
 
 def _known_pieces(draft: Draft) -> dict[str, np.ndarray]:
