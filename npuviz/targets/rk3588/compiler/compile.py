@@ -19,7 +19,7 @@ from npuviz.targets.rk3588.compiler.compiled import Compiled
 from npuviz.targets.rk3588.compiler.host_calls import finish_copies, give_outputs, run_on_host, take_inputs
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.lines import tensors_of_lines
-from npuviz.targets.rk3588.compiler.moves import copies, regrouping
+from npuviz.targets.rk3588.compiler.moves import copies, expanding, regrouping
 from npuviz.targets.rk3588.compiler.moves.move_chains import is_chain
 from npuviz.targets.rk3588.compiler.operator_kinds import CONVERSIONS, DENSE, LIMITS, PRODUCTS, VIEWS
 from npuviz.targets.rk3588.compiler.operators import (
@@ -49,6 +49,7 @@ FAMILIES: Mapping[str, Lower] = {
     **products.LOWERINGS,
     **affine.LOWERINGS,
     **copies.LOWERINGS,
+    **expanding.LOWERINGS,
     **functions.LOWERINGS,
     **inverses.LOWERINGS,
     **logic.LOWERINGS,

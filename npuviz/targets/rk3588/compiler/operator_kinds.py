@@ -11,7 +11,7 @@ OTHERS = (
     "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Softsign", "Sign", "ThresholdedRelu", "Shrink", "Pow",
     "Softmax", "LogSoftmax", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceMean",
     "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "DepthToSpace",
-    "SpaceToDepth",
+    "SpaceToDepth", "Expand",
 )  # fmt: skip
 """Operators of one tensor and constants."""
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")

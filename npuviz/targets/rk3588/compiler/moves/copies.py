@@ -4,6 +4,7 @@ repeating."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from npuviz.targets.rk3588.compiler.moving import (
 from npuviz.targets.rk3588.compiler.operator_kinds import VIEWS
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling
-from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, split_axes
+from npuviz.targets.rk3588.compiler.strides import Axis, axes_of, joined_axes, split_axes
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 
@@ -68,25 +69,36 @@ def lower_view(b: Builder, layer: Layer, planner: Planner) -> None:
 def lower_transpose(b: Builder, layer: Layer, planner: Planner) -> None:
     """Lower a Transpose: a copy that goes through the axes in the order of the result."""
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
-    shape = b.graph.tensors[layer.inputs[0].tensor].shape
-    order = attributes_of(layer.head).integers("perm", list(range(len(shape)))[::-1])
-    axes = split_axes(axes_of(source), shape, packing(source.dtype).channels)
-    turned = [axis for number in order for axis in axes[number]]
-    _copy(b, layer, (source, target), turned)
+    _copy(b, layer, (source, target), _turned(source, *_as_one_turn(b.graph, layer)))
 
 
 def lower_chain(b: Builder, layer: Layer, planner: Planner) -> None:
     """Lower a chain of views and Transposes as one copy: each of them changes the order of all axes."""
     source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
-    axes: Sequence[Axis] = axes_of(source)
+    _copy(b, layer, (source, target), _turned(source, *_as_one_turn(b.graph, layer)))
+
+
+def _as_one_turn(graph: Graph, layer: Layer) -> tuple[list[int], list[int]]:
+    """Return a chain of views and Transposes as one Transpose: the fewest sizes that the source has for
+    it, and their order in the result. Axes that stay neighbours are one, whatever lies in between."""
+    shape = graph.tensors[layer.inputs[0].tensor].shape
+    axes = [Axis(size, prod(shape[place + 1 :])) for place, size in enumerate(shape)]
     for index in layer.nodes:
-        node = b.graph.nodes[index]
+        node = graph.nodes[index]
         if node.op_type == "Transpose":
-            shape = b.graph.tensors[node.inputs[0]].shape
+            shape = graph.tensors[node.inputs[0]].shape
             order = attributes_of(node).integers("perm", list(range(len(shape)))[::-1])
-            parted = split_axes(axes, shape, packing(source.dtype).channels)
+            parted = split_axes(axes, shape, 1)
             axes = [axis for number in order for axis in parted[number]]
-    _copy(b, layer, (source, target), axes)
+    axes = joined_axes(axes, 1)
+    places = sorted(range(len(axes)), key=lambda place: -axes[place].step)
+    return [axes[place].size for place in places], [places.index(place) for place in range(len(axes))]
+
+
+def _turned(source: Buffer, shape: Sequence[int], order: Sequence[int]) -> list[Axis]:
+    """Return the axes of a cube in another order of the axes of its tensor."""
+    parted = split_axes(axes_of(source), shape, packing(source.dtype).channels)
+    return [axis for number in order for axis in parted[number]]
 
 
 def lower_one_by_one(b: Builder, layer: Layer, planner: Planner) -> None:

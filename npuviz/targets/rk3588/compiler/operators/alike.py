@@ -10,6 +10,7 @@ from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
+from npuviz.targets.rk3588.compiler.moves.expanding import expand
 from npuviz.targets.rk3588.compiler.operators import dense
 from npuviz.targets.rk3588.compiler.steps import HALF, Steps
 from npuviz.targets.rk3588.tables import Buffer
@@ -37,7 +38,7 @@ def alike(
     """Return an operand of floats or booleans as a cube of fp16 in the shape of another. shape  of the
     result's tensor
 
-    Raises CannotLower if repeating it takes longer than the Host, and in a layer of int8, whose operands are
+    Raises CannotLower if it lies otherwise, and in a layer of int8, whose operands are
     stored integers.
     """
     if layer.is_quantised:
@@ -66,7 +67,8 @@ def repeated(
     """Repeat a cube of fp16 as broadcasting has it. given, shape  of the tensors before and after"""
     target = b.scratch(f"{held.name} repeated", like.shape, HALF)
     if not dense.is_dense_faster(b, [held], [target]):
-        raise CannotLower(f"operands of shapes {given} and {shape}")
+        expand(b, layer, (held, target), given, shape)
+        return target
     count = int(np.prod(given, dtype=np.int64))
     numbers = np.broadcast_to(np.arange(count).reshape(given), shape).reshape(-1)
     matrix = np.zeros((len(numbers), count), np.float16)

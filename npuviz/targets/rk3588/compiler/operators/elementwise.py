@@ -7,16 +7,14 @@ import numpy as np
 
 from npuviz.formats.rk3588.tensor_layout import pack_features, packing
 from npuviz.onnx.errors import CannotLower
-from npuviz.onnx.semantics.windows import WindowAxis
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.targets.rk3588.compiler import dpu
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer
+from npuviz.targets.rk3588.compiler.moves.expanding import expand, spread_channel
 from npuviz.targets.rk3588.compiler.moving import Span, move, whole
-from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into
 from npuviz.targets.rk3588.compiler.quantisation import Quantisation
-from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
 from npuviz.targets.rk3588.task.cube import cube_shape
 
@@ -107,30 +105,21 @@ def _blocks(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer |
 def _reaching(b: Builder, layer: Layer, second: Buffer, first: Buffer) -> Buffer:
     """Return the second operand as EW can read it beside the first."""
     wanted, given = cube_shape(first.shape), cube_shape(second.shape)
-    if len(second.shape) != len(first.shape) and max(given) > 1:
-        # A matrix has its last axis as channels, a picture has not.
-        raise CannotLower(f"operands of {len(first.shape)} and {len(second.shape)} dimensions")
-    is_fine = given[1:] in (wanted[1:], (wanted[1], 1, 1)) and given[0] in (1, wanted[0])
+    # A matrix has its last axis as channels, a picture has not.
+    is_alike = len(second.shape) == len(first.shape) or max(given) == 1
+    is_fine = is_alike and given[1:] in (wanted[1:], (wanted[1], 1, 1)) and given[0] in (1, wanted[0])
     if is_fine:
         return second
-    if given[1] == 1 and given[2:] in (wanted[2:], (1, 1)) and given[0] == wanted[0]:
+    if is_alike and given[1] == 1 and given[2:] in (wanted[2:], (1, 1)) and given[0] == wanted[0]:
         shape = (given[0], wanted[1], *given[2:])
         spread = b.scratch(f"{second.name} for all channels", shape, second.dtype)
-        _spread(b, layer, second, spread)
+        spread_channel(b, layer, second, spread)
         b.begin_layer()
         return spread
-    raise CannotLower(f"operands of shapes {first.shape} and {second.shape}")
-
-
-def _spread(b: Builder, layer: Layer, source: Buffer, target: Buffer) -> None:
-    """Copy one channel to all: a product with a column of ones."""
-    _, channels, height, width = cube_shape(target.shape)
-    rows, columns = (WindowAxis(size, size) for size in (height, width))
-    kind = numpy_dtype(source.dtype)
-    bias = np.zeros(channels, np.float32 if kind.kind == "f" else np.int32)
-    factors = None if kind.kind == "f" else np.ones(channels)
-    operands = Operands(np.ones((channels, 1, 1, 1), kind), bias, factors)
-    convolve_into(b, layer, Shape(rows, columns), operands, (source, target))
+    shapes = sorted((b.graph.tensors[tensor].shape for tensor in layer.head.inputs), key=np.prod)
+    repeated = b.scratch(f"{second.name} repeated", first.shape, second.dtype)
+    expand(b, layer, (second, repeated), *shapes)
+    return repeated
 
 
 def _emit_pair(

@@ -5,10 +5,12 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.sweeps import seeds
-from tests.targets.rk3588.compiler.models import Finished, Model, checked, on_npu
+from tests.targets.rk3588.compiler.models import SLOW_HOST, Finished, Model, checked, on_npu
 
 
 def _moves(finished: Finished) -> int:
@@ -107,3 +109,25 @@ def factors(number: int) -> list[int]:
     """Its primes."""
     found = next((each for each in (2, 3, 5, 7) if number % each == 0), 0)
     return [found, *factors(number // found)] if found else []
+
+
+def test_heads_of_less_than_an_atom(tmp_path: Path) -> None:
+    """An attention over channels: 4 heads of 12 of them lie as rows of all places."""
+    model = Model(1, 64, 144)
+    made = model.add("Reshape", model.add("Relu", "x"), model.constant(np.array([1, 64, 3, 4, 12])))
+    model.add("Relu", model.add("Transpose", made, perm=[2, 0, 3, 4, 1]))
+    on_npu(model.save(tmp_path), SLOW_HOST)
+
+
+def test_rotation_of_whole_heads_needs_no_host(tmp_path: Path) -> None:
+    """The standard's body cuts off what is not rotated, which is nothing here."""
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 16, 32])]
+    angles = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+    weights = [numpy_helper.from_array(values, name) for name, values in
+               (("cos", np.cos(angles)[None]), ("sin", np.sin(angles)[None]))]  # fmt: skip
+    node = helper.make_node("RotaryEmbedding", ["x", "cos", "sin"], ["y"], "turn")
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 16, 32])]
+    graph = helper.make_graph([node], "turn", inputs, outputs, weights)
+    path = tmp_path / "turn.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), path)
+    on_npu(path, SLOW_HOST)
