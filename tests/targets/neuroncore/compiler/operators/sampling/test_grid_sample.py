@@ -48,3 +48,16 @@ def test_a_volume() -> None:
     x = RNG.standard_normal((1, 2, 3, 4, 5)).astype(np.float32)
     grid = RNG.uniform(-1.2, 1.2, (1, 2, 3, 4, 3)).astype(np.float32)
     check(sampling(x, grid, "linear", "border", 1), {"x": x, "grid": grid})
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_places_of_several_pictures_share_tiles(mode: str) -> None:
+    x = RNG.standard_normal((5, 1, 6, 7)).astype(np.float32)
+    grid = RNG.uniform(-1.5, 1.5, (5, 10, 11, 2)).astype(np.float32)
+    check(sampling(x, grid, mode, "zeros", 1), {"x": x, "grid": grid})
+
+
+def test_neighbours_of_a_cubic_in_a_picture_of_many_channels() -> None:
+    x = RNG.standard_normal((1, 300, 5, 6)).astype(np.float32)
+    grid = RNG.uniform(-1.5, 1.5, (1, 40, 50, 2)).astype(np.float32)
+    check(sampling(x, grid, "cubic", "border", 0), {"x": x, "grid": grid})
