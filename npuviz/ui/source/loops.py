@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QLabel, QSpinBox, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QLabel, QLayout, QSpinBox, QWidget
 
 from npuviz.program.source import LoopTurn
 from npuviz.ui.kit.parts import fill, line, muted_label
@@ -24,11 +25,16 @@ class LoopBar(QWidget):
         super().__init__(parent)
         self.setObjectName("source.loops")
         self._loops: tuple[LoopTurn, ...] = ()
+        self._room = 0
         self.names = [QLabel("", self, textFormat=Qt.TextFormat.PlainText) for _ in range(MOST_LOOPS)]
         self.boxes = [self._box(number) for number in range(MOST_LOOPS)]
         self.values = [muted_label(self) for _ in range(MOST_LOOPS)]
         parts = [part for trio in zip(self.names, self.boxes, self.values, strict=True) for part in trio]
         fill(self, line(*parts, 1, margins=(8, 2, 8, 2), spacing=4))
+        layout = self.layout()
+        assert layout is not None
+        # It may become narrower than its present texts, which are then shortened.
+        layout.setSizeConstraint(QLayout.SizeConstraint.SetNoConstraint)
         self.setVisible(False)
 
     def _box(self, number: int) -> QSpinBox:
@@ -56,4 +62,24 @@ class LoopBar(QWidget):
                 box.setValue(loop.turn)
             box.setToolTip(f"Iteration of the loop over {loop.variable}; another number goes there")
             box.setAccessibleName(f"Iteration of {loop.variable}, of {loop.count}")
-            value.setText(f"of {loop.count}, is {loop.value}")
+        self._write_values()
+
+    def _write_values(self) -> None:
+        """Write what each variable is, beside its box if all of them have room, else as tips."""
+        self._room = self.width()
+        shown = list(zip(self._loops, self.values, strict=False))
+        for is_whole in (True, False):
+            for loop, value in shown:
+                value.setText(f"of {loop.count}, is {loop.value}" if is_whole else f"of {loop.count}")
+                value.setToolTip(f"{loop.variable} is {loop.value}")
+            layout = self.layout()
+            assert layout is not None
+            layout.invalidate()
+            if layout.minimumSize().width() <= self._room:
+                break
+        self.updateGeometry()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.width() != self._room:
+            self._write_values()

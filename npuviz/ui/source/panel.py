@@ -52,6 +52,7 @@ EMPTY_TEXT = "The text of the program, line by line. Open a program that was com
 MAX_ENTRIES = 4
 ROOM_FOR_STACK = 440
 """Height in pixels from which on a kernel's stack and tiles are shown below its text."""
+ROOM_FOR_WORDS = 380
 PATIENCE = 0.02
 """Seconds to wait for the costs of lines before they come later."""
 STEPS = (
@@ -88,7 +89,8 @@ class SourcePanel(Panel):
         self.stack.line_chosen.connect(self._frame_chosen)
         self.files = choice(self, "File", "source.files", self._file_chosen)
         self.follow = QCheckBox("Follow", self)
-        self.follow.setToolTip("Keep the line that runs in view")
+        self.follow.setToolTip("Follow: keep the line that runs in view")
+        self.follow.setAccessibleName("Follow")
         self.follow.setChecked(True)
         self.follow.toggled.connect(lambda _checked: self._reveal_current())
         self._stack = button(
@@ -174,6 +176,8 @@ class SourcePanel(Panel):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        # In a narrow panel the name of the file needs the room.
+        self.follow.setText("Follow" if self.width() >= ROOM_FOR_WORDS else "")
         if not self._has_frames:
             self._show_stack()
 

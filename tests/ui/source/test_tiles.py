@@ -9,7 +9,8 @@ from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
 from npuviz.debug.session import Session
-from npuviz.program.source import HasSource
+from npuviz.program.source import HasSource, LoopTurn, Place
+from npuviz.ui.source.loops import LoopBar
 from npuviz.ui.source.panel import ROOM_FOR_STACK, SPEC, SourcePanel
 from npuviz.ui.source.state import line_marks, unit_place
 from npuviz.ui.source.text import share_text
@@ -278,3 +279,29 @@ def test_an_iteration_without_work_of_the_shown_unit_shows_the_unit_that_has_it(
     assert stage.context.selection.current.unit not in (None, before)
     assert panel.loops.values[0].text() == "of 4, is 1"
     stage.close()
+
+
+def test_values_of_loops_become_tips_where_there_is_no_room(qtbot: QtBot) -> None:
+    bar = LoopBar()
+    qtbot.addWidget(bar)
+    loops = [LoopTurn(Place(0, 7 + depth), name, 128 * depth, 2, 4) for depth, name in enumerate("mnk")]
+    bar.resize(900, 30)
+    bar.show()
+    bar.show_loops(loops)
+    assert [value.text() for value in bar.values[:3]] == ["of 4, is 0", "of 4, is 128", "of 4, is 256"]
+    bar.resize(250, 30)
+    assert [value.text() for value in bar.values[:3]] == ["of 4"] * 3
+    assert [value.toolTip() for value in bar.values[:3]] == ["m is 0", "n is 128", "k is 256"]
+    bar.resize(900, 30)
+    assert bar.values[2].text() == "of 4, is 256"
+
+
+def test_a_narrow_panel_gives_its_room_to_the_name_of_the_file(stage: Stage, qtbot: QtBot) -> None:
+    panel = panel_of(stage)
+    assert panel.follow.text() == "Follow"
+    wide = panel.files.width() - panel.width()
+    panel.resize(320, 500)
+    panel.grab()
+    assert panel.follow.text() == ""
+    assert panel.follow.accessibleName() == "Follow"
+    qtbot.waitUntil(lambda: panel.files.width() - panel.width() > wide)
