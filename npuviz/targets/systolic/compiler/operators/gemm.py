@@ -126,11 +126,16 @@ def activation_steps(node: Node) -> tuple[Step, ...]:
     name = attributes_of(node).text("activation", "")
     if not name:
         return ()
-    parameters = [float(value) for value in node.attributes.get("activation_params") or ()]
+    # FusedConv has a list of parameters, FusedGemm an attribute for each.
+    each = (node.attributes.get(f"activation_{name}") for name in ("alpha", "beta"))
+    listed = node.attributes.get("activation_params") or [value for value in each if value is not None]
+    parameters = [float(value) for value in listed]
     names = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}.get(name, ())
     if name == "Clip" and len(parameters) == 2:
         low, high = (np.float32(value) for value in parameters)
         return (Step(tk.OP_COMP, ("clamp", *parameters), lambda a, _: np.clip(a, low, high)),)
+    if name == "LeakyRelu":
+        return _leaky_in_place(Attributes(name, dict(zip(names, parameters, strict=False))).real("alpha"))
     try:
         steps = unary_steps(name, Attributes(name, dict(zip(names, parameters, strict=False))))
     except KeyError:
@@ -138,6 +143,16 @@ def activation_steps(node: Node) -> tuple[Step, ...]:
     if any(step.uses_input for step in steps):
         raise CannotLower(f"fused activation {name} needs its input twice")
     return steps
+
+
+def _leaky_in_place(alpha: float) -> tuple[Step, ...]:
+    """Return the steps of LeakyRelu where a result has no second place.
+
+    Assumed: what is compared decides which lanes the multiplication after it changes.
+    """
+    compare = Step(tk.OP_COMP, ("is negative",), lambda a, _: a)
+    factor = np.float32(alpha)
+    return compare, Step(tk.OP_MUL, ("mul negative", alpha), lambda a, _: np.where(a < 0, a * factor, a))
 
 
 def lower_matmul(lowering: Lowering, node: Node) -> None:

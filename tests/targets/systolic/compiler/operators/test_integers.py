@@ -276,3 +276,24 @@ def test_largest_of_rows_of_integers(name: str, axis: int, tmp_path) -> None:
     node = helper.make_node(name, ["x", "axes"], ["y"], "node")
     known = {"axes": np.array([axis], np.int64)}
     assert_equal(compiled(tmp_path, [node], {"x": LARGE}, ["y"], known), {"x": LARGE})
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("name", ["ArgMax", "ArgMin"])
+def test_places_of_extremes(name: str, axis: int, last: int, tmp_path) -> None:
+    values = np.random.default_rng(5).integers(-3, 3, (3, 4, 7)).astype(np.float32)
+    nodes = [
+        helper.make_node(name, ["x"], ["y"], "kept", axis=axis, select_last_index=last),
+        helper.make_node(name, ["x"], ["z"], "dropped", axis=axis, select_last_index=last, keepdims=0),
+    ]
+    assert_equal(compiled(tmp_path, nodes, {"x": values}, ["y", "z"], {}), {"x": values})
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_marks_of_places(axis: int, kind: type, tmp_path) -> None:
+    inputs = {"x": np.array([[0, 4, -1], [7, -5, 2]], np.int64)}
+    known = {"depth": np.array(5, np.int64), "values": np.array([3, -2], kind)}
+    node = helper.make_node("OneHot", ["x", "depth", "values"], ["y"], "node", axis=axis)
+    assert_equal(compiled(tmp_path, [node], inputs, ["y"], known), inputs)
