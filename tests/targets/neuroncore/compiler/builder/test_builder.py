@@ -134,7 +134,7 @@ def test_what_does_not_go_together_is_a_bug() -> None:
         b.isa.tensor_scalar(x, x, Alu.ADD, y)
     with pytest.raises(DoesNotFit, match="PSUM bank"):
         b.tiles.psum(128, (513,))
-    with pytest.raises(DoesNotFit, match=r"a tile 128 x .*100000"):
+    with pytest.raises(DoesNotFit, match=r"a tile 128x100000"):
         b.tiles.sbuf(128, (100000,), "float32")
 
 
