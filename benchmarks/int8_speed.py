@@ -2,6 +2,9 @@
 
     python -m benchmarks.int8_speed MODEL.onnx [DIMENSION=N...]
 
+An open dimension is given by its name or by its place, as in "x[2]=48": some exporters give all of them one
+name.
+
 The int8 model (QDQ) is made by ONNX Runtime's quantiser, calibrated with random pictures. MAC, DPU and DDR
 are the cycles that each of them would need alone; the largest counts.
 """
@@ -14,24 +17,24 @@ from pathlib import Path
 import onnx
 
 from benchmarks.rk3588_models import Run, quantise, run_model
+from npuviz.base.errors import UsageError
+from npuviz.onnx.draft import read_draft
+from npuviz.onnx.shape_inference import bind_dimensions
 
 
 def fixed(source: Path, sizes: dict[str, int]) -> onnx.ModelProto:
     """Load a model, set these dimensions of its inputs, and leave shapes of outputs to inference.
 
-    Raises KeyError unless just these dimensions are open.
+    sizes  by name or by place, `input[axis]`
+    Raises UsageError unless just the open dimensions are given.
     """
-    model = onnx.load(source)
-    shapes = [value.type.tensor_type.shape.dim for value in model.graph.input]
-    if (names := {each.dim_param for shape in shapes for each in shape} - {""}) != set(sizes):
-        raise KeyError(f"{source}: sizes were given for {sorted(sizes)}, its dimensions are {sorted(names)}")
-    for value in model.graph.input:
-        for dimension in value.type.tensor_type.shape.dim:
-            if dimension.dim_param in sizes:
-                dimension.dim_value = sizes[dimension.dim_param]
-    for value in model.graph.output:
+    draft = read_draft(source)
+    bind_dimensions(draft, sizes)
+    if draft.assumptions:
+        raise UsageError(f"{source}: {'; '.join(map(str, draft.assumptions))}")
+    for value in draft.proto.graph.output:
         value.type.tensor_type.ClearField("shape")
-    return model
+    return draft.proto
 
 
 def told(name: str, found: Run) -> None:
