@@ -48,4 +48,6 @@ def engine_for(step: Step, spec: NeuronSpec) -> tuple[Engine, ...]:
         can_scalar = (step.values["op0"], step.values["op1"]) in _ON_SCALAR
     if not can_scalar:
         return (Engine.DVE, Engine.POOL)
+    if "planned" in step.values:
+        return (step.values["planned"], Engine.DVE, Engine.POOL)
     return (Engine.ACTIVATION, Engine.DVE, Engine.POOL) if spec.version <= 2 else ()

@@ -163,7 +163,7 @@ class Placing:
                 if again is not None:
                     made = tiles.sbuf_again(again, partitions, (count,), dtype).tile
                 elif storage.space == PSUM:
-                    made = tiles.psum(partitions, (count,), dtype, self._recording.version > 1).tile
+                    made = tiles.psum(partitions, (count,), dtype, is_wide=True).tile
                 else:
                     made = tiles.sbuf(partitions, (count,), dtype).tile
                 made.name = storage.name

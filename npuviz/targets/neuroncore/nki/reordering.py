@@ -42,6 +42,9 @@ from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Site, Stora
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 LOADS, STORES = "loads", "stores"
+EITHER = "either"
+_BOTH = (Engine.ACTIVATION, Engine.DVE)
+"""Which of them runs what both may run (EITHER): the one that would end it first. Assumed; see `engine_for`."""
 _LOADS = frozenset(("load", "gather"))
 _STORES = frozenset(("store", "scatter", "dma_copy"))
 _ON_PE = frozenset(("matmul", "matmul_mx"))
@@ -290,6 +293,8 @@ class _Schedule:
         """The step that starts first, and when; what does not fit on the chip waits, but for the oldest."""
         while True:
             best: tuple[int, _Queue] | None = None
+            if EITHER in self._queues:
+                self._queues[EITHER].free = min(self._queues[each].free for each in _BOTH)
             for queue in self._queues.values():
                 start = queue.start()
                 if start is not None and (best is None or start < best[0]):
@@ -323,6 +328,8 @@ class _Schedule:
     def _issue(self, number: int, start: int) -> None:
         step = self._steps[number]
         unit = _unit(step, self._spec)
+        if unit == EITHER:
+            unit = step.values["planned"] = min(_BOTH, key=lambda each: self._end(step, each, start))
         cycles, latency = _cycles(step, unit, self._spec)
         begin = max(start, self._queues[unit].free)
         self._queues[unit].free = begin + cycles
@@ -338,6 +345,10 @@ class _Schedule:
                     self._at[waiting] = max(self._at[waiting], begin + cycles)
                 self._wait(waiting)
             self._blocked.clear()
+
+    def _end(self, step: Step, unit: Unit, start: int) -> int:
+        """When a step would end on a unit, if it may begin at `start`."""
+        return max(start, self._queues[unit].free) + _cycles(step, unit, self._spec)[0]
 
 
 def _dependences(steps: Sequence[Step]) -> tuple[list[list[int]], list[int]]:
@@ -396,7 +407,7 @@ def _unit(step: Step, spec: NeuronSpec) -> Unit:
         return Engine.ACTIVATION
     if step.op in ("iota", "affine_select", "partition_reduce", "gather_free", "local_gather"):
         return Engine.POOL
-    return next(iter(engine_for(step, spec)), Engine.DVE)
+    return next(iter(engine_for(step, spec)), EITHER)
 
 
 def _cycles(step: Step, unit: Unit, spec: NeuronSpec) -> tuple[int, int]:
