@@ -187,6 +187,13 @@ FIGURES: Mapping[str, Figure] = {
         "Assumed, from KDA on trn2: mamba's unrolled kernels take as long as three places make them take",
         "Assumed: as NC-v3",
     ),
+    "kernel_plan_engines": _each(
+        (0, 0, 1, 1),
+        _V1_LIKE_V2,
+        "Assumed: on trn1 Scalar and Vector share nothing (see nki/engine_choice.py)",
+        "Assumed, from KDA on trn2: bmm_softmax overlaps copies, reductions and activations of several turns",
+        "Assumed: as NC-v3",
+    ),
     "kernel_turns": _each(
         (2, 2, 0, 0),
         _V1_LIKE_V2,

@@ -74,6 +74,8 @@ class NeuronSpec:
     kernel_unrolled_places 1: tiles of unrolled loops (static_range) have no more copies; 0: as many as fit
     kernel_away_turns  turns in which a loop on a register may move away from 0 before it is given up; 0: any
     kernel_reorder 1: engines take instructions of such iterations as they become ready; 0: in kernel order
+    kernel_plan_engines 1: what Scalar and Vector both can run goes to the one that would end it first; 0: to
+    the one that has less to do
     kernel_turns_wait 1: an iteration of a sequential loop makes its tiles when the one before has ended
     kernel_hoist   1: loop-invariant values of a loop of generation 1 are computed in its first iteration only
     kernel_share_loads 1: what an iteration loads twice it loads once, where no inner loop reads it; 2: inner
@@ -149,6 +151,7 @@ class NeuronSpec:
     kernel_unrolled_places: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_away_turns: Annotated[int, Ge(0), Le(1 << 20)] = field(default=256, repr=False)
     kernel_reorder: Annotated[int, Ge(0), Le(1)] = field(default=1, repr=False)
+    kernel_plan_engines: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_turns_wait: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)
     kernel_turns: Annotated[int, Ge(0), Le(64)] = field(default=2, repr=False)
     kernel_hoist: Annotated[int, Ge(0), Le(1)] = field(default=0, repr=False)

@@ -1,7 +1,8 @@
 """Which engine runs a call that leaves the choice open. Assumed, from what profiles of trn1 and trn2 show.
 
 Trn1 (BENCH): copies out of PSUM and products and sums with numbers ran on Scalar, all else on Vector; GpSimd
-did next to nothing. Trn2 (KDA): Vector and Scalar share them. What only GpSimd computes exactly goes there.
+did next to nothing. Trn2 (KDA): Vector and Scalar share them, as `reordering.py` plans, or else the one with
+less to do takes them. What only GpSimd computes exactly goes there.
 """
 
 from npuviz.targets.neuroncore.isa import Alu, Engine
@@ -33,7 +34,7 @@ _ON_SCALAR = frozenset(
 
 
 def engine_for(step: Step, spec: NeuronSpec) -> tuple[Engine, ...]:
-    """Engines that may run a step, the wanted one first; empty where the least busy one is taken."""
+    """Engines that may run a step, the wanted one first; empty where Scalar or Vector may."""
     asked = step.values.get("engine")
     if asked is not None:
         return (asked,)

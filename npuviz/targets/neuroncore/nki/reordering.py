@@ -10,7 +10,8 @@ Vector needs next, Vector begins with the next turn.
 # which has to have ended. The profile of adamw on trn1 (BENCH) has Vector at work for 90 % of the time, which
 # the kernel's own order does not allow: it waits for Scalar twice in each turn. On trn2 (KDA) PE works for
 # 93 % of the time of a kernel that transposes on Vector (rmsnorm_matmul_probe_nctranspose_vector_v2): Vector
-# does not wait there until all products of a turn but the last ones are under way.
+# does not wait there until all products of a turn but the last ones are under way. What Scalar and Vector can
+both run goes to the one that would end it first (`kernel_plan_engines`).
 
 In generation 2 the same holds for all instructions outside of `no_reorder`, as its loops are unrolled, and
 in generation 1 for what stands outside of such turns, static_range among it, but not across turns of a
@@ -42,9 +43,8 @@ from npuviz.targets.neuroncore.nki.record.tensors import PSUM, SBUF, Site, Stora
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 LOADS, STORES = "loads", "stores"
-EITHER = "either"
+EITHER = "Scalar or Vector"
 _BOTH = (Engine.ACTIVATION, Engine.DVE)
-"""Which of them runs what both may run (EITHER): the one that would end it first. Assumed; see `engine_for`."""
 _LOADS = frozenset(("load", "gather"))
 _STORES = frozenset(("store", "scatter", "dma_copy"))
 _ON_PE = frozenset(("matmul", "matmul_mx"))
@@ -407,7 +407,7 @@ def _unit(step: Step, spec: NeuronSpec) -> Unit:
         return Engine.ACTIVATION
     if step.op in ("iota", "affine_select", "partition_reduce", "gather_free", "local_gather"):
         return Engine.POOL
-    return next(iter(engine_for(step, spec)), EITHER)
+    return next(iter(engine_for(step, spec)), EITHER if spec.kernel_plan_engines else Engine.DVE)
 
 
 def _cycles(step: Step, unit: Unit, spec: NeuronSpec) -> tuple[int, int]:
