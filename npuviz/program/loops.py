@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -64,6 +64,15 @@ class Turns:
         return np.flatnonzero(inside[self.innermost])
 
 
+@runtime_checkable
+class HasTurns(Protocol):
+    """A listing that has its loops and turns already."""
+
+    def turns(self) -> Turns | None:
+        """Return the loops and turns, None if there are none."""
+        ...
+
+
 class _Found:
     """Numbers loops and turns in the order in which they are met."""
 
@@ -104,6 +113,8 @@ class _Found:
 
 def turns_of(listing: object) -> Turns | None:
     """Return the loops and turns of a listing; None if it knows none."""
+    if isinstance(listing, HasTurns):
+        return listing.turns()
     if not isinstance(listing, HasCalls):
         return None
     found, known = _Found(), dict[int, tuple[Sequence[CallSite], int]]()

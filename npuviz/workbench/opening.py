@@ -16,6 +16,7 @@ from npuviz.base.kernels.seldom import seldom_collected
 from npuviz.base.late_module import late_module
 from npuviz.base.progress import NoProgress, Progress
 from npuviz.base.reading import reading
+from npuviz.program.recorded_text import RecordedText, plain_text, recorded_text
 from npuviz.sim.recording import ProgramResolver, schema_of
 from npuviz.sim.target import LoadRequest, Target
 from npuviz.workbench.choosing import BUNDLE_MANIFEST, choose_target
@@ -61,6 +62,7 @@ class Opened:
 
     seconds  "load" (reading and compiling the model), "compile" (building the machine),
              "warm_up" (kernels)
+    text     lines and loops of the program of a bundle, None for anything else
     """
 
     path: Path
@@ -72,6 +74,12 @@ class Opened:
     preset: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     sweep: "SweepResults | None" = None
+    text: RecordedText | None = None
+
+    @property
+    def listing(self) -> object:
+        """The program's listing, or what a bundle kept of one; None if there is neither."""
+        return self.session.program.listing if self.session is not None else self.text
 
     def publish(self) -> Path | None:
         """Finish the bundle that is being recorded and give it its name; None if there is none.
@@ -145,8 +153,23 @@ def _open_bundle(path: Path, options: OpenOptions) -> Opened:
 
     begin = time.perf_counter()
     reader = open_checked_bundle(path)
+    text = text_of_bundle(reader)
     seconds = {"load": time.perf_counter() - begin}
-    return Opened(path, reader.schema.title or path.name, options, reader=reader, seconds=seconds)
+    title = reader.schema.title or path.name
+    return Opened(path, title, options, reader=reader, seconds=seconds, text=text)
+
+
+def text_of_bundle(reader: "TraceReader") -> RecordedText | None:
+    """Return lines and loops of the program that a bundle was recorded of, None if it has none.
+
+    Raises FormatError. Nothing of the program is run.
+    """
+    from npuviz.trace.bundle.source import BundleSource
+
+    source = reader.source
+    if not isinstance(source, BundleSource) or not source.text:
+        return None
+    return recorded_text(source.text_file, source.text)
 
 
 def _open_sweep(path: Path, options: OpenOptions) -> Opened:
@@ -177,6 +200,8 @@ def _open_model(path: Path, options: OpenOptions, progress: Progress) -> Opened:
     if options.is_recording:
         schema = schema_of(machine.description, program)
         bundle = BundleWriter(options.record, schema) if options.record is not None else None
+        if bundle is not None and (text := plain_text(program.listing)) is not None:
+            bundle.set_text(text)
         resolver = ProgramResolver(program.listing, machine.description.memories)
         keeps = options.keeps_trace or bundle is None
         recorder = Recorder(schema, resolver, bundle, keeps_in_memory=keeps)

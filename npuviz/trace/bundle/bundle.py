@@ -98,6 +98,13 @@ class BundleWriter:
         data = orjson.dumps(model, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY)
         self._guarded(lambda: manifest.replace_file(self._folder / manifest.MODEL_NAME, data))
 
+    def set_text(self, text: Mapping[str, Any]) -> None:
+        """Write text.json: lines and loops of the program's text, as plain values and arrays; none if it is
+        larger than readers take."""
+        data = orjson.dumps(text, option=orjson.OPT_SERIALIZE_NUMPY)
+        if len(data) <= manifest.LARGEST_TEXT_BYTES:
+            self._guarded(lambda: manifest.replace_file(self._folder / manifest.TEXT_NAME, data))
+
     def write_page(self, rows: np.ndarray, horizon: int) -> None:
         """Write event rows (n, 4), which the caller must not change afterwards."""
         self._submit(lambda: self._write_page(rows, horizon))

@@ -13,11 +13,12 @@ from npuviz.trace.schema import TraceSchema
 
 MANIFEST_NAME = "manifest.json"
 MODEL_NAME = "model.json"
+TEXT_NAME = "text.json"
 FORMAT_NAME = "npuviz-trace"
 FORMAT_VERSION = 2
 """Version 2 added causes: what let tracks go on."""
 LARGEST_TEXT_BYTES = 1 << 26
-"""Largest size of manifest and model, which take many times as much memory once they are read."""
+"""Largest size of manifest, model and text, which take many times as much memory once they are read."""
 LARGEST_PART_ROWS = 1 << 24
 LAST_CYCLE = 1 << 62
 LARGEST_CELLS = 1 << 29

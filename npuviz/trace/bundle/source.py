@@ -17,6 +17,7 @@ from npuviz.trace.bundle.manifest import (
     LAST_CYCLE,
     MANIFEST_NAME,
     MODEL_NAME,
+    TEXT_NAME,
     Manifest,
     TableName,
     parse_manifest,
@@ -52,9 +53,10 @@ class BundleSource:
                     hint="the bundle is damaged: copy or record it again",
                 )
             container.hold(part.file)
-        self._model_size = container.size_of(MODEL_NAME)
-        if self._model_size is not None:
-            container.hold(MODEL_NAME)
+        self._sizes = {name: container.size_of(name) for name in (MODEL_NAME, TEXT_NAME)}
+        for name, size in self._sizes.items():
+            if size is not None:
+                container.hold(name)
 
     @property
     def path(self) -> Path:
@@ -129,20 +131,34 @@ class BundleSource:
 
     @cached_property
     def _model(self) -> Mapping[str, Any]:
-        size = self._model_size
-        if size is None:
-            return {}
-        file = self._container.describe(MODEL_NAME)
-        if size > LARGEST_TEXT_BYTES:
-            raise FormatError(file, expected=f"at most {LARGEST_TEXT_BYTES} bytes", found=f"{size}")
-        with reading(file):
-            found = orjson.loads(bytes(self._container.read(MODEL_NAME)))
-        if not isinstance(found, dict):
-            raise FormatError(file, expected="a JSON object", found=type(found).__name__)
+        found, file = self._object(MODEL_NAME), self._container.describe(MODEL_NAME)
         for number, note in enumerate(_listed(found.get("notes", []))):
             is_note = isinstance(note, dict) and all(isinstance(note.get(key), str) for key in _NOTE)
             if not is_note:
                 raise FormatError(file, field=f"notes, {number}", expected=f"texts {', '.join(_NOTE)}")
+        return found
+
+    @cached_property
+    def text(self) -> Mapping[str, Any]:
+        """Contents of text.json: lines and loops of the program's text; empty if there is none."""
+        return self._object(TEXT_NAME)
+
+    @property
+    def text_file(self) -> str:
+        """Where text.json is, for messages."""
+        return self._container.describe(TEXT_NAME)
+
+    def _object(self, name: str) -> dict[str, Any]:
+        """Read a file of JSON, {} if it is missing."""
+        size, file = self._sizes[name], self._container.describe(name)
+        if size is None:
+            return {}
+        if size > LARGEST_TEXT_BYTES:
+            raise FormatError(file, expected=f"at most {LARGEST_TEXT_BYTES} bytes", found=f"{size}")
+        with reading(file):
+            found = orjson.loads(bytes(self._container.read(name)))
+        if not isinstance(found, dict):
+            raise FormatError(file, expected="a JSON object", found=type(found).__name__)
         return found
 
     def interval_view(self, track: int) -> IntervalView:

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from npuviz.program.loops import HasTurns
 from npuviz.program.source import HasCalls
 from npuviz.trace.grouped import GroupedSource
 from npuviz.trace.reader import TraceReader
@@ -32,7 +33,7 @@ class Turn:
 
 def can_group(listing: object) -> bool:
     """Return whether a program knows lines and loops of its instructions."""
-    return isinstance(listing, HasCalls)
+    return isinstance(listing, HasCalls | HasTurns)
 
 
 class Groups:

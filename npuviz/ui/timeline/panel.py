@@ -87,9 +87,9 @@ class TimelinePanel(Panel):
         self.view.set_reader(reader, self.name_of if is_estimated else None)
         assumed = {unit.id for unit in description.units if unit.estimated} if description else set[int]()
         self._is_whole = False
-        program = self.model.program
+        opened = self.model.opened
         for toggle in self._by.values():
-            toggle.setVisible(program is not None and can_group(program.listing))
+            toggle.setVisible(opened is not None and can_group(opened.listing))
         self._leading = frozenset()
         self._regroup()
         self._lead()
@@ -258,10 +258,10 @@ class TimelinePanel(Panel):
 
     def _regroup(self) -> None:
         """Show the tracks by line or loop that are chosen, or none."""
-        reader, program = self.model.reader, self.model.program
-        if reader is None or program is None:
+        reader, opened = self.model.reader, self.model.opened
+        if reader is None or opened is None:
             return
-        shown = self._groups.choose(self._grouped_by(), reader, program.listing)
+        shown = self._groups.choose(self._grouped_by(), reader, opened.listing)
         if shown is not self.view.reader:
             self.view.regroup(shown)
         self._arrange()

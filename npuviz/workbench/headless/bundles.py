@@ -6,8 +6,11 @@ from npuviz.base.errors import UsageError
 from npuviz.base.progress import Progress
 from npuviz.base.registry import EXPORTERS, load_plugins
 from npuviz.base.text_table import table_lines
+from npuviz.export.exporter import DrawsTracks
 from npuviz.trace.bundle.bundle import open_checked_bundle
 from npuviz.trace.bundle.query import QueryResult
+from npuviz.workbench.opening import text_of_bundle
+from npuviz.workbench.tracks.by_loop import with_loops
 
 
 def export_bundle(bundle: Path, form: str, out: Path, window: str, progress: Progress) -> None:
@@ -16,7 +19,10 @@ def export_bundle(bundle: Path, form: str, out: Path, window: str, progress: Pro
     if form not in exporters:
         raise UsageError(f"unknown export format {form!r}; known: {', '.join(exporters)}")
     cycles = parse_window(window) if window else None
-    exporters[form].export(open_checked_bundle(bundle), cycles, out, progress)
+    reader = open_checked_bundle(bundle)
+    text = text_of_bundle(reader)
+    shown = with_loops(reader, text) if isinstance(exporters[form], DrawsTracks) else reader
+    exporters[form].export(shown, cycles, out, progress)
 
 
 def parse_window(text: str) -> tuple[int, int]:

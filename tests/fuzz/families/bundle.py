@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from npuviz.base.progress import NoProgress
 from npuviz.trace.bundle.bundle import BundleWriter
-from npuviz.trace.bundle.manifest import MANIFEST_NAME, MODEL_NAME
+from npuviz.trace.bundle.manifest import MANIFEST_NAME, MODEL_NAME, TEXT_NAME
 from npuviz.trace.bundle.parts import COLUMNS, encode
 from npuviz.trace.bundle.query import query
 from npuviz.trace.reader import TraceReader
@@ -38,6 +38,18 @@ _QUESTIONS = (
 _MODEL = {
     "summary": {"cycles": 200},
     "notes": [{"severity": "info", "code": "assumed", "text": "a", "node": -1}],
+}
+
+
+_TEXT: dict[str, Any] = {
+    "sources": [
+        {"name": "k.py", "text": "for i in a:\n  b(i)", "path": "", "language": "", "library": False}
+    ],
+    "places": [[0, 1], [0, 2]],
+    "line": [0, 1, 1, -1],
+    "loops": [["i", 0, 1, -1], ["j", 0, 2, 0]],
+    "turns": {"loop": [0, 1], "outer": [-1, 0], "turn": [1, 1], "count": [1, 1], "value": [0, 5]},
+    "innermost": [-1, 0, 1, -1],
 }
 
 
@@ -74,6 +86,7 @@ def _bundle(tables: dict[Any, dict[str, np.ndarray]], model: dict[str, Any]) -> 
         with BundleWriter(path, SCHEMA) as writer:
             if model:
                 writer.set_model(model)
+                writer.set_text(_TEXT)
             for table, columns in tables.items():
                 types = COLUMNS[table]
                 writer.add_part(table, {key: values.astype(types[key]) for key, values in columns.items()})
@@ -96,6 +109,8 @@ def mutate(data: bytes, rng: Random) -> bytes:
             members[MANIFEST_NAME] = change_json(members[MANIFEST_NAME], rng)
         elif kind < 0.5 and MODEL_NAME in members:
             members[MODEL_NAME] = _model(members[MODEL_NAME], rng)
+        elif kind < 0.6 and TEXT_NAME in members:
+            members[TEXT_NAME] = change_json(members[TEXT_NAME], rng)
         elif kind < 0.95 and parts:
             name = rng.choice(parts)
             members[name] = _part(members[name], rng)

@@ -1,6 +1,7 @@
 """The timeline of a kernel by line and by loop: rows, clicks on turns, growth."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from npuviz.ui.timeline.canvas import TOP
 from npuviz.ui.timeline.panel import SPEC, TimelinePanel
 from npuviz.ui.timeline.rows import Row
 from npuviz.ui.timeline.view import TimelineView
+from npuviz.workbench.headless.run import RunOptions, run_model
 from npuviz.workbench.opening import open_file
 from npuviz.workbench.selection import Selection
 from tests.targets.neuroncore.nki.test_tracks import OPTIONS, kernel_file, line_of
@@ -131,3 +133,21 @@ def test_crowded_loops_begin_folded(stage: Stage, qtbot: QtBot) -> None:
             lanes = [t for t in view.tracks if t.name.rpartition(".")[0] == row.name]
             assert row.is_collapsed == (len(lanes) > 4)
     assert any(row.is_collapsed for row in view.state.layout.rows if row.name.startswith("Loops."))
+
+
+def test_a_bundle_is_shown_by_line_and_by_loop(stage: Stage, qtbot: QtBot, tmp_path: Path) -> None:
+    run_model(kernel_file(tmp_path), RunOptions(replace(OPTIONS, record=tmp_path / "run.npuviz")))
+    live = press(stage, qtbot, "loop").state.layout.rows
+    press(stage, qtbot, "loop")
+    stage.context.model.show_opened(open_file(tmp_path / "run.npuviz"))
+    stage.panel.on_session_changed()
+    view = press(stage, qtbot, "loop")
+    assert [row.name for row in view.state.layout.rows] == [row.name for row in live]
+    path = f"Loops.for i :{line_of('for i')}.turns 1"
+    start, end = click_slice(view, qtbot, turns_row(view, path), 0)
+    assert stage.context.selection.current.cycles == (start, end)
+    assert view.state.marked.instructions.tolist()
+    view = press(stage, qtbot, "line")
+    row = next(row for row in view.state.layout.rows if row.track >= view.num_recorded)
+    click_slice(view, qtbot, row, 0)
+    assert stage.context.selection.current.track is not None

@@ -155,8 +155,8 @@ class FileCommands:
 
     def export_to(self, name: str, path: Path) -> None:
         """Write the trace with an exporter, as a job."""
-        reader, program = self._model.reader, self._model.program
-        listing = program.listing if program is not None else None
+        reader, opened = self._model.reader, self._model.opened
+        listing = opened.listing if opened is not None else None
 
         def work(progress: Progress) -> None:
             export_trace(reader, exporters()[name], name, path, progress, listing)

@@ -1,20 +1,27 @@
 """Tracks by line and by loop, against a plain search through the trace and the calls of each instruction."""
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
 
+from npuviz.base.errors import FormatError
+from npuviz.base.progress import NoProgress
 from npuviz.debug.session import Session
 from npuviz.program.loops import turns_of
-from npuviz.program.source import HasCalls, HasSource
+from npuviz.program.source import HasCalls, HasSource, Place
+from npuviz.trace.bundle.manifest import TEXT_NAME
 from npuviz.trace.grouped import GroupedSource
 from npuviz.trace.reader import TraceReader
 from npuviz.trace.store import TraceStore
+from npuviz.workbench.headless.bundles import export_bundle
 from npuviz.workbench.headless.run import RunOptions, run_model
 from npuviz.workbench.opening import Opened, OpenOptions, open_file
 from npuviz.workbench.tracks.by_line import line_grouping
@@ -239,6 +246,85 @@ def test_perfetto_has_the_loops(tmp_path: Path) -> None:
     names = {one.name for p in trace.packet for one in p.interned_data.event_names}
     assert {"Loops", f"for j :{line_of('for j')}", "turns 1"} <= tracks
     assert {"iteration 1 of 3", "iteration 3 of 3", "iteration 2 of 2, i = 128"} <= names
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A recorded run, and no kernel beside it any more."""
+    path = kernel_file(tmp_path)
+    run_model(path, RunOptions(replace(OPTIONS, record=tmp_path / "run.npuviz")))
+    path.unlink()
+    return tmp_path / "run.npuviz"
+
+
+def test_a_bundle_keeps_lines_and_loops(bundle: Path, opened: Opened) -> None:
+    session, reader = session_of(opened), recorded(opened)
+    session.run()
+    listing = session.program.listing
+    assert isinstance(listing, HasSource)
+    closed = open_file(bundle)
+    text = closed.text
+    assert text is not None
+    assert len(text) == len(listing)
+    assert [text.place_of(index) for index in range(len(text))] == [
+        place if place is None else Place(place.file, place.line)
+        for place in map(listing.place_of, range(len(text)))
+    ]
+    made = made_of(recorded(closed), with_loops(recorded(closed), closed.listing))
+    assert made == made_of(reader, with_loops(reader, listing))
+    assert len(made) > 3
+    lines: list[list[tuple[str, list[tuple[int, int, str]]]]] = []
+    for one, known in ((recorded(closed), text), (reader, listing)):
+        grouping = line_grouping(known)
+        assert grouping is not None
+        source = GroupedSource(one.source, grouping)
+        source.update()
+        lines.append(made_of(one, TraceReader(source)))
+    assert lines[0] == lines[1]
+    assert lines[0]
+    for line in text.lines_with_code(0):
+        inside = {index for first, end in text.ranges_of_line(0, line) for index in range(first, end)}
+        assert inside == {i for i in range(len(text)) if text.place_of(i) == Place(0, line)}
+
+
+def test_a_bundle_is_exported_with_its_loops(bundle: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.pftrace"
+    export_bundle(bundle, "perfetto", out, "", NoProgress())
+    trace = perfetto_trace_pb2.Trace()
+    trace.ParseFromString(out.read_bytes())
+    names = {one.name for p in trace.packet for one in p.interned_data.event_names}
+    assert {"iteration 1 of 3", "iteration 2 of 2, i = 128"} <= names
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda text: text.pop("sources"), "sources"),
+        (lambda text: text["sources"][0].pop("name"), "sources"),
+        (lambda text: text["places"][0].append(1), "places"),
+        (lambda text: text["places"].__setitem__(0, [9, 1]), "places"),
+        (lambda text: text["line"].__setitem__(0, len(text["places"])), "line"),
+        (lambda text: text["line"].__setitem__(0, 1 << 70), "line"),
+        (lambda text: text["line"].append(0), "innermost"),
+        (lambda text: text["loops"][0].__setitem__(3, 0), "loops"),
+        (lambda text: text.__setitem__("loops", []), "turns"),
+        (lambda text: text.__setitem__("turns", 3), "turns"),
+        (lambda text: text["turns"]["count"].pop(), "turns"),
+        (lambda text: text["turns"]["outer"].__setitem__(0, 0), "turns.outer"),
+        (lambda text: text["turns"]["outer"].__setitem__(-1, -1), "turns.outer"),
+        (lambda text: text["turns"]["value"].__setitem__(0, True), "turns.value"),
+        (lambda text: text["innermost"].__setitem__(0, "a"), "innermost"),
+    ],
+)
+def test_damaged_lines_and_loops_are_refused(
+    bundle: Path, change: Callable[[dict[str, Any]], object], field: str
+) -> None:
+    text = json.loads((bundle / TEXT_NAME).read_bytes())
+    change(text)
+    (bundle / TEXT_NAME).write_text(json.dumps(text))
+    with pytest.raises(FormatError, match=f"{TEXT_NAME}.*{field}") as found:
+        open_file(bundle)
+    assert "record it again" in str(found.value)
 
 
 def test_a_program_without_loops_stays_as_it_is(tmp_path: Path) -> None:
