@@ -106,6 +106,6 @@ def test_every_protocol_that_a_target_may_offer_is_listed():
         name for file in files for name in re.findall(r"@runtime_checkable\nclass (\w+)\(", file.read_text())
     ]
     assert len(names) > 20
-    # What a still or a fabric is made of, and no choice of a target's.
-    parts = {"StillMemories"}
+    # What a still or a fabric is made of, or a recorded run has, and no choice of a target's.
+    parts = {"StillMemories", "HasTurns"}
     assert [name for name in names if name not in parts and f"`{name}`" not in text] == []
