@@ -1,6 +1,8 @@
 """Load a file as a program: compile a model, trace a kernel, decode a NEFF in npuviz's encoding, and make an
 estimated schedule of a NEFF in the vendor's."""
 
+from dataclasses import replace
+
 from npuviz.base.progress import Progress
 from npuviz.formats.neff.file import read_neff
 from npuviz.onnx.inputs import draw_inputs
@@ -22,8 +24,10 @@ def load(request: LoadRequest, progress: Progress) -> tuple[NeuronSpec, Program]
     suffix = request.path.suffix.lower()
     if suffix == ".py":
         from npuviz.targets.neuroncore.nki.files import compile_kernel
+        from npuviz.targets.neuroncore.nki.record.element_types import held
 
         spec, notes, compiled = compile_kernel(request, progress)
+        request = replace(request, inputs={name: held(values) for name, values in request.inputs.items()})
         return spec, make_program(request, spec, notes, compiled)
     if suffix != ".onnx":
         return _load_neff(request, progress)

@@ -29,7 +29,7 @@ from npuviz.targets.neuroncore.nki.calls.ordering import apply_schedule
 from npuviz.targets.neuroncore.nki.frameworks import array_of, like_arguments, write_back
 from npuviz.targets.neuroncore.nki.lowering import Lowered, lower
 from npuviz.targets.neuroncore.nki.observing import Observer
-from npuviz.targets.neuroncore.nki.record.element_types import carrier, dtype_of
+from npuviz.targets.neuroncore.nki.record.element_types import carrier, dtype_of, held
 from npuviz.targets.neuroncore.nki.record.errors import REFUSED, KernelError, OutOfBounds
 from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE, range_of_kernel
 from npuviz.targets.neuroncore.nki.record.machine_in_use import compiled_for, spec_in_use
@@ -304,7 +304,8 @@ def _converted(
     with recording_active(recording):
         made = recording.new(array.shape, kind, HBM, name)
     made.storage.kind = "input"
-    inputs[name] = np.ascontiguousarray(array).astype(kind, copy=False).reshape(array.shape)
+    values = np.ascontiguousarray(held(array))
+    inputs[name] = values.astype(carrier(kind), copy=False).reshape(array.shape)
     stores.append(made.storage)
     return made
 

@@ -1,13 +1,14 @@
 # Operands that the documentation of nki.isa excludes, each named with its function, line and what was found.
 import re
 
+import numpy as np
 import pytest
 
 from npuviz.base.errors import NpuvizError
 from npuviz.targets.neuroncore.nki.calls.isa import second
 from npuviz.targets.neuroncore.nki.record.errors import REFUSED
 from npuviz.targets.neuroncore.nki.rules.documented import RULES
-from tests.targets.neuroncore.nki.running import SECOND, loaded, random
+from tests.targets.neuroncore.nki.running import SECOND, loaded, ran, random
 
 HEAD = (
     SECOND
@@ -381,3 +382,14 @@ def test_what_the_compiler_does_not_take_is_a_warning_with_its_line(tmp_path, ca
     _, program = loaded(tmp_path, text, {"a": random(128, 128)})
     found = [each.text for each in program.notes if each.severity == "warning"]
     assert any(re.search(f"^{REFUSED}: kernel.py:{line}: {message}", each) for each in found)
+
+
+@pytest.mark.parametrize(
+    "kind", ["int8", "int16", "int32", "uint8", "uint16", "uint32", "bfloat16", "float16"]
+)
+def test_a_zero_of_floats_fills_any_type(tmp_path, kind) -> None:
+    body = f"    tile = new((128, 128), nl.{kind}, 5)\n    nisa.memset(tile[:, 8:64], 0.0)\n"
+    text = HEAD + body + "    nisa.tensor_copy(y, tile)\n    nisa.dma_copy(out, y)\n    return out\n"
+    expected = np.full((128, 128), 5, dtype=np.float32)
+    expected[:, 8:64] = 0
+    np.testing.assert_array_equal(ran(tmp_path, text, {"a": random(128, 128)}), expected)

@@ -122,6 +122,23 @@ def test_what_another_engine_wrote_is_added_to(tmp_path: Path) -> None:
     np.testing.assert_allclose(_ran(tmp_path, body, preset="trn3"), expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("preset", ["trn2", "trn3"])
+@pytest.mark.parametrize("value", ["0.0", "3.0"])
+@pytest.mark.parametrize(("said", "is_added"), [("", True), (", accumulate=False", False)])
+def test_products_after_a_memset_of_some_columns(
+    tmp_path: Path, preset: str, value: str, said: str, is_added: bool
+) -> None:
+    body = f"""
+    nisa.memset(total[:, 16:80], {value})
+    nisa.nc_matmul(total, ours, theirs{said})
+    nisa.tensor_copy(kept, total)
+"""
+    expected = _INPUTS["x"].T @ _INPUTS["y"]
+    if is_added:
+        expected[:, 16:80] += float(value)
+    np.testing.assert_allclose(_ran(tmp_path, body, preset=preset), expected, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", seeds(3, 30, 100))
 def test_boxes_cover_what_is_not_set_once(seed: int) -> None:
     draw = np.random.default_rng(seed)

@@ -74,6 +74,17 @@ def carrier(dtype: Dtype) -> Dtype:
     return NAMES[PACKED[name][1]] if name else dtype
 
 
+def held(values: np.ndarray) -> np.ndarray:
+    """Values of the host as memories hold them: the bits of microscaled ones as integers.
+
+    Scales of ml_dtypes are microscaled too.
+    """
+    kind = values.dtype
+    if kind.name not in PACKED and not packed_name(kind):
+        return values
+    return np.ascontiguousarray(values).view(carrier(dtype_of(kind))).reshape(values.shape)
+
+
 def name_of(dtype: Dtype) -> str:
     """The name of a type in the instruction set. Raises KernelError."""
     found = _OWN.get(carrier(dtype))
