@@ -37,6 +37,7 @@ from npuviz.targets.neuroncore.nki.record.output_writes import note_double_write
 from npuviz.targets.neuroncore.nki.record.recording import Recording, is_recording, recording_active
 from npuviz.targets.neuroncore.nki.record.syntax import as_traced
 from npuviz.targets.neuroncore.nki.record.tensors import HBM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.rules.psum_begins import UNDEFINED
 from npuviz.targets.neuroncore.nki.saving import Files, saving
 from npuviz.targets.neuroncore.nki.user_python import located
 from npuviz.targets.neuroncore.spec import NeuronSpec
@@ -370,7 +371,7 @@ def run_kernel(kernel: Kernel, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     traced = trace_on(kernel, args, kwargs, spec)
     lowered = lower_traced(traced, spec, NoProgress())
     for text in traced.recording.notes:
-        if text.startswith((TRACED_ONCE, REFUSED)):
+        if text.startswith((TRACED_ONCE, REFUSED, UNDEFINED)):
             warnings.warn(text, KernelWarning, stacklevel=3)
     done = execute(traced, lowered, spec, (), (kernel.files(), kernel.function.__name__))
     LAST[:] = [done]

@@ -26,6 +26,7 @@ from npuviz.targets.neuroncore.nki.record.loops import TRACED_ONCE
 from npuviz.targets.neuroncore.nki.record.recording import Recording
 from npuviz.targets.neuroncore.nki.record.steps import Step, storages_of
 from npuviz.targets.neuroncore.nki.record.tensors import PSUM, Storage, Tensor
+from npuviz.targets.neuroncore.nki.rules.psum_begins import UNDEFINED, sums_begun_by_others
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 _ASSUMED = (
@@ -61,6 +62,7 @@ class Lowering(Placing):
     def run(self, progress: Progress) -> Lowered:
         """Emit everything."""
         self._find_lifetimes()
+        self._note_undefined_sums()
         builder = self._builder
         for number, step in enumerate(self._steps):
             if number % 256 == 0:
@@ -98,7 +100,7 @@ class Lowering(Placing):
         notes = [Note("info", "assumed", _ASSUMED)]
         for text in self._recording.notes:
             name = text.partition(": ")[0]
-            is_warning = name.startswith("err_") or name in (TRACED_ONCE, REFUSED)
+            is_warning = name.startswith("err_") or name in (TRACED_ONCE, REFUSED, UNDEFINED)
             notes.append(Note("warning", name, text) if is_warning else Note("info", "assumed", text))
         if self._spilling.saved_bytes:
             notes.append(Note("warning", "spilled", self._spill_text()))
@@ -107,6 +109,16 @@ class Lowering(Placing):
             self._graph, tables, places_of(self._spec, tables.variables), (*notes, *builder.notes), placement
         )
         return Lowered(compiled, tuple(self._lines))
+
+    def _note_undefined_sums(self) -> None:
+        if self._recording.version == 1 or self._spec.version > 3:
+            return
+        for step, writer in sums_begun_by_others(self._steps):
+            where, said = self._where(step), self._where(writer)
+            self._recording.note(
+                f"{UNDEFINED}: {where}: nc_matmul is added to what {writer.op} ({said}) put into "
+                f"{step.target!r}; before NeuronCore-v4 begin sums with a product, accumulate=False"
+            )
 
     def _asked(self, step: Step) -> dict[int, int]:
         """Channel -> how far its work has to be before a step, as the kernel asks for it."""

@@ -139,6 +139,45 @@ def test_products_after_a_memset_of_some_columns(
     np.testing.assert_allclose(_ran(tmp_path, body, preset=preset), expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("preset", "body", "is_told"),
+    [
+        ("trn2", "nisa.memset(total[:, 16:80], 1.0)\n    nisa.nc_matmul(total, ours, theirs)", True),
+        ("trn3", "nisa.memset(total[:, 16:80], 1.0)\n    nisa.nc_matmul(total, ours, theirs)", False),
+        ("trn2", "nisa.memset(total, 0.0)\n    nisa.nc_matmul(total, ours, theirs)", False),
+        ("trn2", "nisa.tensor_copy(total, kept)\n    nisa.nc_matmul(total, ours, theirs)", True),
+        (
+            "trn2",
+            "nisa.memset(total, 1.0)\n    nisa.nc_matmul(total, ours, theirs, accumulate=False)\n"
+            "    nisa.nc_matmul(total, ours, theirs)",
+            False,
+        ),
+        (
+            "trn2",
+            "nisa.memset(total[:, 0:16], 1.0)\n"
+            "    nisa.nc_matmul(total[:, 16:128], ours, theirs[:, 16:128])\n"
+            "    nisa.nc_matmul(total[:, 16:128], ours, theirs[:, 16:128])",
+            False,
+        ),
+        (
+            "trn2",
+            "nisa.nc_matmul(total[:, 0:64], ours, theirs[:, 0:64])\n    nisa.nc_matmul(total, ours, theirs)",
+            False,
+        ),
+    ],
+    ids=["memset", "v4", "zeros", "copy", "begun anew", "beside it", "ours"],
+)
+def test_sums_on_what_others_wrote_are_a_warning_before_v4(
+    tmp_path: Path, preset: str, body: str, is_told: bool
+) -> None:
+    text = _BEGIN + f"    {body}\n    nisa.tensor_copy(kept, total)\n" + _END
+    line = text[: text.rindex("nisa.nc_matmul")].count("\n") + 1
+    _, program = loaded(tmp_path, text, _INPUTS, preset=preset)
+    found = [each for each in program.notes if each.text.startswith("undefined-on-chip")]
+    assert len(found) == is_told
+    assert all(each.severity == "warning" and f": kernel.py:{line}: " in each.text for each in found)
+
+
 @pytest.mark.parametrize("seed", seeds(3, 30, 100))
 def test_boxes_cover_what_is_not_set_once(seed: int) -> None:
     draw = np.random.default_rng(seed)

@@ -42,7 +42,7 @@ def _fill(target: Tensor, box: Box) -> None:
         held = recording.new(before.shape, before.dtype, SBUF) if before is not None else None
         if before is not None and held is not None:
             recording.step("tensor_copy", held, (before,))
-        recording.step("memset", target.boxed(((begin, last), *columns)), (), value=0)
+        recording.step("memset", target.boxed(((begin, last), *columns)), (), value=0, fills_rest=True)
         if before is not None and held is not None:
-            recording.step("tensor_copy", before, (held,))
+            recording.step("tensor_copy", before, (held,), fills_rest=True)
         first = last

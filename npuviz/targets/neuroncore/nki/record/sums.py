@@ -36,14 +36,14 @@ class WrittenParts:
             rows, columns = target.storage.shape
             self._bytes = np.zeros((rows, columns * target.storage.dtype.itemsize), dtype=np.bool_)
         for each in self._later:
-            if (part := _bytes_of(self._bytes, each)) is not None:
+            if (part := bytes_of(self._bytes, each)) is not None:
                 part[...] = True
         self._later.clear()
-        part = _bytes_of(self._bytes, target)
+        part = bytes_of(self._bytes, target)
         return np.array(False) if part is None else np.all(part, axis=-1)
 
 
-def _bytes_of(held: np.ndarray, view: Tensor) -> np.ndarray | None:
+def bytes_of(held: np.ndarray, view: Tensor) -> np.ndarray | None:
     """The bytes of a view's elements, in one dimension more; None where offsets of a tile pick them."""
     size = view.itemsize
     first = view.offset * size
