@@ -32,9 +32,13 @@ def fixed(source: Path, sizes: dict[str, int]) -> onnx.ModelProto:
     bind_dimensions(draft, sizes)
     if draft.assumptions:
         raise UsageError(f"{source}: {'; '.join(map(str, draft.assumptions))}")
-    for value in draft.proto.graph.output:
+    model = onnx.load(source)
+    bound = {value.name: value.type for value in draft.proto.graph.input}
+    for value in model.graph.input:
+        value.type.CopyFrom(bound.get(value.name, value.type))
+    for value in model.graph.output:
         value.type.tensor_type.ClearField("shape")
-    return draft.proto
+    return model
 
 
 def told(name: str, found: Run) -> None:

@@ -2,19 +2,23 @@
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.int8_speed import fixed
 from npuviz.base.errors import UsageError
 
 
 def model_with(path: Path, dimensions: list[int | str]) -> Path:
-    """Write a model of one Relu whose input has these dimensions, -1 and names among them."""
+    """Write a model of one Mul by 4,096 numbers whose input has these dimensions, -1 and names among them."""
     given = helper.make_tensor_value_info("x", TensorProto.FLOAT, dimensions)
     taken = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b", "c", "d"])
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "one", [given], [taken])
+    weights = numpy_helper.from_array(np.ones((1, 1, 64, 64), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "w"], ["y"])], "one", [given], [taken], [weights]
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     return path
 
@@ -25,8 +29,10 @@ def sizes_of(model: onnx.ModelProto) -> list[int]:
 
 def test_dimensions_of_one_name_are_set_by_their_places(tmp_path: Path) -> None:
     path = model_with(tmp_path / "alike.onnx", [-1, 3, "?", "?"])
-    made = fixed(path, {"x[0]": 2, "x[2]": 48, "x[3]": 192})
-    assert sizes_of(made) == [2, 3, 48, 192]
+    made = fixed(path, {"x[0]": 2, "x[2]": 64, "x[3]": 64})
+    assert sizes_of(made) == [2, 3, 64, 64]
+    assert [value.name for value in made.graph.input] == ["x"]
+    assert [each.name for each in made.graph.initializer] == ["w"]
     assert not made.graph.output[0].type.tensor_type.HasField("shape")
 
 
