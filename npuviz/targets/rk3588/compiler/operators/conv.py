@@ -190,9 +190,9 @@ def convolve_into(
         base = replace(
             whole,
             feature_address=source.address + image * image_bytes(source.shape, dtype),
-            output_address=target.address + image * image_bytes(target.shape, dtype),
+            output_address=target.address + image * image_bytes(target.shape, target.dtype),
         )
-        if image and base.out_channels > aligned(base.kernels, packing(dtype).channels):
+        if image and base.out_channels > aligned(base.kernels, packing(target.dtype).channels):
             # The channels that fill up one image lie where the next image begins.
             b.begin_layer()
         for part, address, found in made:

@@ -16,10 +16,11 @@ from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.operator_kinds import POOLS
 from npuviz.targets.rk3588.compiler.operators.conv import Operands, convolve_into, emit_convolution
+from npuviz.targets.rk3588.compiler.quantisation import Quantisation
 from npuviz.targets.rk3588.compiler.rescaling import rescaling, to_halves, to_integers
 from npuviz.targets.rk3588.compiler.tiles.tiling import Shape
 from npuviz.targets.rk3588.tables import Buffer
-from npuviz.targets.rk3588.task.cube import cube_shape, image_bytes
+from npuviz.targets.rk3588.task.cube import WRITTEN_CHANNELS, cube_shape, image_bytes
 from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8
 
 PPU_ENABLES = 0x60
@@ -40,13 +41,24 @@ def lower_pool(b: Builder, layer: Layer, planner: Planner) -> None:
     if rank not in (3, 4) or not len(source.shape) == len(target.shape) == rank:
         raise CannotLower(f"pooling of a tensor of {rank} dimensions")
     method = MAXIMUM if node.op_type in ("MaxPool", "GlobalMaxPool") else AVERAGE
-    window = _window(layer, source, target, method)
+    _lower_window(b, layer, (source, target), _window(layer, source, target, method), method)
+
+
+def _lower_window(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], window: Shape, method: int) -> None:
+    """Emit a pool by the block that holds its windows, in steps if none does."""
+    node, (source, target) = layer.head, ends
     rescales = rescaling(layer.inputs[0].quantisation, layer.output.quantisation)
     if method == AVERAGE and _fits_core(window) and (rescales is not None or not _fits_ppu(window)):
         _on_core(b, layer, source, window)
         return
     if not _fits_ppu(window):
-        _in_steps(b, layer, (source, target), _steps(window, method), method)
+        pieces = _pieces(b, source, window) if method == AVERAGE and layer.is_quantised else None
+        if pieces is None:
+            _in_steps(b, layer, (source, target), _steps(window, method), method)
+        elif pieces.rows.out == 1:
+            _on_core(b, layer, source, pieces)
+        else:
+            _of_pieces(b, layer, (source, target), pieces)
         return
     place = target if rescales is None else b.scratch(f"{node.name} pooled", target.shape, target.dtype)
     _emit(b, layer, source, place, window, method)
@@ -83,6 +95,51 @@ def _in_steps(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], steps: list
             b.begin_layer()
     if is_widened:
         emit(b, layer, source, target, None, lambda _: to_integers(out))
+
+
+def _pieces(b: Builder, source: Buffer, window: Shape) -> Shape | None:
+    """Return windows of CORE, one below the other, that together see a whole plane once; None if there are
+    none.
+
+    The positions of a plane follow each other in memory, so that its rows may be taken as longer or shorter
+    ones. MAX_KERNEL averages are as many as the PPU joins.
+    """
+    if (window.rows.out, window.columns.out) != (1, 1) or any(window.pads):
+        return None
+    _, channels, height, width = cube_shape(source.shape)
+    # Each channel has weights of its own, of whole groups.
+    filled = 2 * aligned(channels, WRITTEN_CHANNELS)
+    for count in range(1, MAX_KERNEL + 1):
+        size, rest = divmod(height * width, count)
+        if rest or size * filled > b.spec.cbuf_bytes - 2 * b.spec.cbuf_bank_bytes:
+            continue
+        sides = (part for part in range(MAX_TAPS, 0, -1) if size % part == 0)
+        rows = next((part for part in sides if size // part <= MAX_TAPS), 0)
+        if rows:
+            columns = size // rows
+            return Shape(
+                WindowAxis(rows * count, count, rows, rows),
+                WindowAxis(columns, 1, columns),
+                is_depthwise=True,
+            )
+    return None
+
+
+def _of_pieces(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], pieces: Shape) -> None:
+    """Emit averages of int8 over pieces of a plane, in fp16, and the average of these."""
+    source, target = ends
+    taken, out = layer.inputs[0].quantisation, layer.output.quantisation
+    assert taken is not None
+    name, count = layer.head.name or layer.head.op_type, pieces.rows.out
+    images, channels = cube_shape(source.shape)[:2]
+    apart = b.scratch(f"{name} pieces", (images, channels, count, 1), "float16")
+    convolve_into(b, layer, pieces, _ones(channels, pieces.kernel, taken, None), (source, apart))
+    b.begin_layer()
+    whole = b.scratch(f"{name} in fp16", (images, channels, 1, 1), "float16")
+    window = Shape(WindowAxis(count, 1, count), WindowAxis(1, 1, 1), is_depthwise=True)
+    _emit(b, layer, apart, whole, window, AVERAGE)
+    b.begin_layer()
+    emit(b, layer, whole, target, None, lambda _: to_integers(out))
 
 
 def _steps(window: Shape, method: int) -> list[Shape]:
@@ -186,15 +243,21 @@ def _on_core(b: Builder, layer: Layer, source: Buffer, window: Shape) -> None:
         weights = np.full(size, 1 / taps, np.float16)
         emit_convolution(b, layer, window, Operands(weights, np.zeros(channels, np.float32)))
         return
-    operands = Operands(
-        np.ones(size, np.int8),
+    emit_convolution(b, layer, window, _ones(channels, window.kernel, taken, out))
+
+
+def _ones(channels: int, kernel: tuple[int, int], taken: Quantisation, out: Quantisation | None) -> Operands:
+    """Return the numbers of an average of int8 as a sum. out  of the result, None: real numbers"""
+    taps = kernel[0] * kernel[1]
+    scale = 1.0 if out is None else out.scale
+    return Operands(
+        np.ones((channels, 1, *kernel), np.int8),
         np.full(channels, -taken.zero_point * taps, np.int32),
-        np.full(channels, taken.scale / taps / out.scale),
-        out.zero_point,
+        np.full(channels, taken.scale / taps / scale),
+        0 if out is None else out.zero_point,
         taken.zero_point,
-        out.scale,
+        scale,
     )
-    emit_convolution(b, layer, window, operands)
 
 
 def _emit(b: Builder, layer: Layer, source: Buffer, target: Buffer, window: Shape, method: int) -> None:

@@ -34,6 +34,7 @@ class Fold:
     base    makes its base task of that of the convolution
     times   how many rows its kernels make at once
     rows    first of its rows, and the one after the last; None: all
+    core    that runs a part of one row
     """
 
     shape: Shape
@@ -41,10 +42,12 @@ class Fold:
     base: Callable[[ConvTask], ConvTask]
     times: int = 1
     rows: tuple[int, int] | None = None
+    core: int = 0
 
     def tiles(self, spec: RknnSpec, base: ConvTask) -> list[Tile]:
         """Return its tasks. base  a task of the whole convolution"""
-        return tiles(spec, self.base(base), self.shape, self.rows)
+        found = tiles(spec, self.base(base), self.shape, self.rows)
+        return [replace(tile, core=self.core) for tile in found] if self.core else found
 
     def numbers(self, values: np.ndarray, group: int) -> np.ndarray:
         """Return one value for each kernel of the part, of those (K,) of the whole. group  channels of an
@@ -67,6 +70,15 @@ def folds(spec: RknnSpec, base: ConvTask, shape: Shape) -> Sequence[Fold]:
     base  a task of the whole convolution
     """
     plain = plain_fold(shape)
+    if shape.rows.stride > MAX_STRIDE:
+        # A task of one row of windows has no rows between them.
+        def one_row(base: ConvTask) -> ConvTask:
+            return replace(base, stride_y=1)
+
+        return [
+            replace(plain, base=one_row, rows=(row, row + 1), core=row % spec.cores)
+            for row in range(shape.rows.out)
+        ]
     group = packing(base.in_dtype).channels
     kernels = base.channels if base.depthwise else base.kernels
     if base.in_dtype != base.out_dtype or aligned(kernels, group) != group:

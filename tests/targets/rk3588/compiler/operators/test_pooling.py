@@ -114,3 +114,33 @@ def test_one_dimension(tmp_path: Path, operator: str) -> None:
     x = model.conv("x", 8, 16, 3)
     model.add(operator, x, **({"kernel_shape": [3], "strides": [2]} if operator == "MaxPool" else {}))
     on_npu(model.save(tmp_path))
+
+
+@pytest.mark.parametrize("cores", ["1", "3"])
+@pytest.mark.parametrize(
+    ("shape", "tasks"),
+    [
+        ((1, 20, 3, 96), 1),
+        ((2, 88, 2, 96), 2),
+        ((1, 40, 40, 40), 6),
+        ((2, 12, 40, 40), 12),
+        ((1, 70, 34, 34), 6),
+    ],
+)
+def test_int8_averages_of_large_planes_take_the_plane_in_pieces(
+    tmp_path: Path, cores: str, shape: tuple[int, ...], tasks: int
+) -> None:
+    model = Model(*shape)
+    model.add("GlobalAveragePool", model.add("Relu", "x"))
+    finished = on_npu(model.save(tmp_path, quantised=True), {"cores": cores})
+    pools = [
+        task
+        for task in finished.work
+        if finished.program.graph.nodes[task.node].op_type == "GlobalAveragePool"
+    ]
+    sums = [task for task in pools if task.work.convolution]
+    assert len(sums) >= shape[0]
+    if cores == "1":
+        assert len(pools) == tasks
+    else:
+        assert {task.core for task in sums} == ({0, 1, 2} if len(sums) > shape[0] else {0})
