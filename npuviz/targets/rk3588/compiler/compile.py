@@ -302,6 +302,8 @@ def _lowerings_of(graph: Graph, layer: Layer) -> list[Lower]:
         return [copies.lower_chain, regrouping.lower_regrouped, copies.lower_one_by_one]
     kind = layer.head.op_type
     ways = [ways[kind] for ways in (FAMILIES, logic.OTHER_WAYS) if kind in ways]
+    if pooling.reduces_planes(graph, layer.head):
+        ways.insert(0, pooling.lower_plane)
     return [*ways, *([dense.lower_dense] if kind in DENSE else [])]
 
 

@@ -9,7 +9,9 @@ from npuviz.formats.rk3588.registers import Word, writer
 from npuviz.formats.rk3588.tensor_layout import aligned, packing
 from npuviz.onnx.errors import CannotLower
 from npuviz.onnx.semantics.attributes import attributes_of
+from npuviz.onnx.semantics.axes import reduced_axes
 from npuviz.onnx.semantics.windows import WindowAxis, padded_axes, window_axes
+from npuviz.program.graph import Graph, Node
 from npuviz.targets.rk3588.compiler.builder import Builder
 from npuviz.targets.rk3588.compiler.dpu import with_zeros
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
@@ -25,6 +27,7 @@ from npuviz.targets.rk3588.task.work import ATOM_BYTES, FP16, INT8
 
 PPU_ENABLES = 0x60
 AVERAGE, MAXIMUM = 0, 1
+_REDUCTIONS = {"ReduceMean": AVERAGE, "ReduceMax": MAXIMUM}
 MAX_TAPS = 31
 """Most taps of a row or column of a kernel of CORE: 5 bits. Ref: XML."""
 MAX_KERNEL, MAX_PAD = 16, 7
@@ -65,6 +68,30 @@ def _lower_window(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], window:
     if rescales is not None:
         b.begin_layer()
         emit(b, layer, place, target, None, lambda _: rescales)
+
+
+def reduces_planes(graph: Graph, node: Node) -> bool:
+    """Return whether a node is a ReduceMean or ReduceMax over the planes of pictures, which stay pictures."""
+    if node.op_type not in _REDUCTIONS or not node.attributes.get("keepdims", 1):
+        return False
+    rank = len(graph.tensors[node.inputs[0]].shape)
+    held = node.inputs[1] if len(node.inputs) > 1 else -1
+    values = graph.constants.get(held)
+    if held >= 0 and values is None:
+        return False
+    given = None if values is None else np.reshape(values, -1).astype(np.int64).tolist()
+    return rank in (3, 4) and reduced_axes(node, rank, given) == tuple(range(2, rank))
+
+
+def lower_plane(b: Builder, layer: Layer, planner: Planner) -> None:
+    """Lower a reduction over planes as a pool of windows as large as they are."""
+    method = _REDUCTIONS[layer.head.op_type]
+    source, target = cube_of(b, layer, layer.inputs[0]), cube_of(b, layer, layer.output)
+    if not len(source.shape) == len(target.shape) == len(b.graph.tensors[layer.output.tensor].shape):
+        raise CannotLower("planes that are stored as rows")
+    _, _, height, width = cube_shape(source.shape)
+    window = Shape(WindowAxis(height, 1, height), WindowAxis(width, 1, width), is_depthwise=True)
+    _lower_window(b, layer, (source, target), window, method)
 
 
 def _in_steps(b: Builder, layer: Layer, ends: tuple[Buffer, Buffer], steps: list[Shape], method: int) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.sweeps import quick
@@ -144,3 +145,22 @@ def test_int8_averages_of_large_planes_take_the_plane_in_pieces(
         assert len(pools) == tasks
     else:
         assert {task.core for task in sums} == ({0, 1, 2} if len(sums) > shape[0] else {0})
+
+
+@BOTH
+@pytest.mark.parametrize("shape", [(2, 20, 9, 12), (1, 24, 40, 40), (1, 24, 6)])
+@pytest.mark.parametrize("operator", ["ReduceMean", "ReduceMax"])
+def test_reductions_of_planes_are_pools(
+    tmp_path: Path, quantised: bool, shape: tuple[int, ...], operator: str
+) -> None:
+    model = Model(*shape)
+    x = model.conv("x", shape[1], shape[1], *[1] * (len(shape) - 2))
+    model.add(operator, x, model.constant(np.arange(2, len(shape))))
+    path = model.save(tmp_path, quantised=quantised)
+    if quantised and operator == "ReduceMax":
+        # ONNX Runtime leaves it in floats.
+        checked(path)
+        return
+    finished = on_npu(path)
+    found = [task for task in finished.work if finished.program.graph.nodes[task.node].op_type == operator]
+    assert len(found) <= 6
