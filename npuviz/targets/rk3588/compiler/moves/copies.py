@@ -19,7 +19,7 @@ from npuviz.targets.rk3588.compiler.dpu_task import cube_of, emit
 from npuviz.targets.rk3588.compiler.exchange import emit_copy, plan_copy
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner, Stored
 from npuviz.targets.rk3588.compiler.moves.mixing import mix
-from npuviz.targets.rk3588.compiler.moves.row_parts import is_rows, row_numbers, row_parts
+from npuviz.targets.rk3588.compiler.moves.row_parts import is_rows, move_rows, row_numbers
 from npuviz.targets.rk3588.compiler.moving import (
     AXES,
     Span,
@@ -192,8 +192,8 @@ def _join_rows(
         taken = b.graph.tensors[tensor].shape
         stages = rescaling(scaled, layer.output.quantisation) or Stages()
         given = row_numbers(shape, {axis: Span(first, taken[axis])})
-        for windows in row_parts(row_numbers(taken, {}), given, (channels, channels)):
-            move(b, layer, (source, target), windows, stages)
+        rows = row_numbers(taken, {}), given
+        move_rows(b, layer, (source, target), rows, (channels, channels), stages)
         first += taken[axis]
 
 
@@ -328,14 +328,13 @@ def _cut_rows(
     if target.shape != (len(rows), channels.count):
         raise CannotLower(f"a part of {shape} that is stored as {target.shape}")
     if is_by_atoms(source, channels, channels.first + channels.count):
-        for windows in row_parts(rows, np.arange(len(rows)), (channels, Span(0, channels.count))):
-            move(b, layer, ends, windows, rescaling(*scales) or Stages())
+        stages = rescaling(*scales) or Stages()
+        move_rows(b, layer, ends, (rows, np.arange(len(rows))), (channels, Span(0, channels.count)), stages)
         return
     if len(rows) != source.shape[0]:
         every = Span(0, shape[last])
         part = b.scratch(f"{layer.head.name} part", (len(rows), shape[last]), source.dtype)
-        for windows in row_parts(rows, np.arange(len(rows)), (every, every)):
-            move(b, layer, (source, part), windows, Stages())
+        move_rows(b, layer, (source, part), (rows, np.arange(len(rows))), (every, every), Stages())
         b.begin_layer()
         source = part
     numbers = [channels.first + channels.step * number for number in range(channels.count)]

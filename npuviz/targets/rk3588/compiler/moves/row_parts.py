@@ -1,11 +1,16 @@
-"""Find moves for parts of tensors whose cubes are rows of their last axis: one for each run of rows at even
-distances."""
+"""Move parts of tensors whose cubes are rows of their last axis: a task for each run of rows at even
+distances, or of runs of neighbours at even distances."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import gcd
 
 import numpy as np
 
-from npuviz.targets.rk3588.compiler.moving import Span, Window
+from npuviz.targets.rk3588.compiler.builder import Builder
+from npuviz.targets.rk3588.compiler.dpu import Stages
+from npuviz.targets.rk3588.compiler.layers import Layer
+from npuviz.targets.rk3588.compiler.moving import Span, Window, move
 from npuviz.targets.rk3588.tables import Buffer
 
 
@@ -29,21 +34,80 @@ def row_numbers(shape: Sequence[int], spans: Mapping[int, Span]) -> np.ndarray:
     return numbers.reshape(-1)
 
 
-def row_parts(
-    taken: np.ndarray, given: np.ndarray, channels: tuple[Span, Span]
-) -> list[tuple[Window, Window]]:
-    """Return windows of the source and the target that together move rows to rows, one after the other.
+def move_rows(
+    b: Builder,
+    layer: Layer,
+    ends: tuple[Buffer, Buffer],
+    rows: tuple[np.ndarray, np.ndarray],
+    channels: tuple[Span, Span],
+    stages: Stages,
+) -> None:
+    """Emit tasks that together move rows to rows, one after the other.
 
-    taken, given  (rows,): their numbers in the source and the target
-    channels      of each row, in the source and the target
+    rows      (rows,): their numbers in the source and the target
+    channels  of each row, in the source and the target
     """
+    best, seen = _fewest(rows, channels, 1), ends
+    width = _width(ends, rows)
+    if width > 1 and len(best) > 1:
+        # Rows of a task are runs of neighbours then, at even distances.
+        found = _fewest((rows[0][::width] // width, rows[1][::width] // width), channels, width)
+        if len(found) < len(best):
+            best, seen = found, (_in_runs(ends[0], width), _in_runs(ends[1], width))
+    for windows in best:
+        move(b, layer, seen, windows, stages)
+
+
+def _fewest(
+    rows: tuple[np.ndarray, np.ndarray], channels: tuple[Span, Span], width: int
+) -> list[tuple[Window, Window]]:
+    """Return windows for runs of rows, or for the first rows of all runs, the second ones and so on: the
+    fewer."""
+    found = _row_parts(rows, channels, width)
+    begins = _begins(rows)
+    step = int(begins[0]) if len(begins) else len(rows[0])
+    if step >= len(found) or np.any(np.diff(begins) != step):
+        return found
+    every = [
+        part
+        for first in range(step)
+        for part in _row_parts((rows[0][first::step], rows[1][first::step]), channels, width)
+    ]
+    return every if len(every) < len(found) else found
+
+
+def _begins(rows: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return where rows do not follow those before at both ends."""
+    taken, given = rows
+    return np.flatnonzero((np.diff(taken) != 1) | (np.diff(given) != 1)) + 1
+
+
+def _width(ends: tuple[Buffer, Buffer], rows: tuple[np.ndarray, np.ndarray]) -> int:
+    """Return the largest number of rows of which both ends consist, and whose multiples runs of neighbours
+    begin and end with."""
+    taken, given = rows
+    begins = _begins(rows)
+    places = np.concatenate([begins, taken[:1], given[:1], taken[begins], given[begins]])
+    return gcd(len(taken), *(end.shape[0] for end in ends), int(np.gcd.reduce(places)))
+
+
+def _in_runs(buffer: Buffer, width: int) -> Buffer:
+    """Return a cube of rows as a picture whose rows are runs of them."""
+    count, channels = buffer.shape
+    return replace(buffer, shape=(1, channels, count // width, width))
+
+
+def _row_parts(
+    rows: tuple[np.ndarray, np.ndarray], channels: tuple[Span, Span], width: int
+) -> list[tuple[Window, Window]]:
+    """Return windows of the source and the target, one for each run of rows at even distances. width  their
+    columns"""
+    taken, given = rows
     found: list[tuple[Window, Window]] = []
     begin = 0
     while begin < len(taken):
         end = _end_of_run(taken, given, begin)
-        windows = (
-            _window(rows[begin:end], part) for rows, part in zip((taken, given), channels, strict=True)
-        )
+        windows = (_window(each[begin:end], part, width) for each, part in zip(rows, channels, strict=True))
         found.append((next(windows), next(windows)))
         begin = end
     return found
@@ -58,6 +122,6 @@ def _end_of_run(taken: np.ndarray, given: np.ndarray, begin: int) -> int:
     return begin + 1 + (len(goes_on) if goes_on.all() else int(np.argmin(goes_on)))
 
 
-def _window(rows: np.ndarray, channels: Span) -> Window:
+def _window(rows: np.ndarray, channels: Span, width: int) -> Window:
     step = int(rows[1] - rows[0]) if len(rows) > 1 else 1
-    return Window(Span(0, 1), channels, Span(int(rows[0]), len(rows), step), Span(0, 1))
+    return Window(Span(0, 1), channels, Span(int(rows[0]), len(rows), step), Span(0, width))

@@ -14,7 +14,7 @@ from npuviz.targets.rk3588.compiler.dpu import Stages
 from npuviz.targets.rk3588.compiler.dpu_task import cube_of
 from npuviz.targets.rk3588.compiler.layers import Layer, Planner
 from npuviz.targets.rk3588.compiler.line_padding import lower_line_pad, padded_numbers
-from npuviz.targets.rk3588.compiler.moves.row_parts import is_rows, row_numbers, row_parts
+from npuviz.targets.rk3588.compiler.moves.row_parts import is_rows, move_rows, row_numbers
 from npuviz.targets.rk3588.compiler.moving import (
     AXES,
     Span,
@@ -170,8 +170,7 @@ def _pad_rows(
         select(b, layer, (source, wide), chosen)
         b.begin_layer()
         source, channels = wide, (Span(0, len(chosen)), Span(0, len(chosen)))
-    for windows in row_parts(taken, given, (channels[0], channels[1])):
-        move(b, layer, (source, target), windows, stages)
+    move_rows(b, layer, (source, target), (taken, given), (channels[0], channels[1]), stages)
 
 
 def _repeat_edges(b: Builder, layer: Layer, mode: str) -> None:
@@ -221,8 +220,7 @@ def _repeat_rows(
         taken = np.take(taken, found, axis)
     taken = taken.reshape(-1)
     every = Span(0, shape[-1])
-    for windows in row_parts(taken, np.arange(len(taken)), (every, every)):
-        move(b, layer, ends, windows, stages)
+    move_rows(b, layer, ends, (taken, np.arange(len(taken))), (every, every), stages)
 
 
 def _repeat_planes(

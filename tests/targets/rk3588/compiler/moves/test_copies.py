@@ -287,3 +287,41 @@ def test_channels_of_other_scales_are_joined_by_copies_and_one_product(tmp_path:
     written = [work.output.precision_out for work in joins if work.convolution is None and work.output]
     assert written == [INT16] * 3
     assert sum(work.convolution is not None for work in joins) == 1
+
+
+@pytest.mark.parametrize("cores", ["1", "3"])
+@pytest.mark.parametrize("quantised", [False, True], ids=["fp16", "int8"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "span", "tasks"),
+    [
+        ((1, 60, 3, 4, 32), 2, (1, 2), 1),
+        ((8, 9, 3, 2, 48), 2, (2, 3), 1),
+        ((2, 30, 5, 6, 32), 2, (1, 4), 3),
+        ((3, 7, 5, 7, 16), 3, (1, 4), 3),
+        ((3, 16, 2, 4, 16), 0, (1, 2), 1),
+    ],
+)
+def test_parts_of_five_dimensions_are_a_few_tasks(
+    tmp_path: Path,
+    shape: tuple[int, ...],
+    axis: int,
+    span: tuple[int, int],
+    tasks: int,
+    quantised: bool,
+    cores: str,
+) -> None:
+    model = Model(*shape)
+    limits = [model.constant(np.array([each])) for each in (*span, axis)]
+    model.add("Relu", model.add("Slice", model.add("Relu", "x"), *limits))
+    finished = on_npu(model.save(tmp_path, quantised=quantised), {**SLOW_HOST, "cores": cores})
+    nodes = finished.program.graph.nodes
+    assert sum(nodes[task.node].op_type == "Slice" for task in finished.work) == tasks
+
+
+def test_heads_that_are_joined_between_others_are_one_task(tmp_path: Path) -> None:
+    model = Model(1, 60, 1, 4, 32)
+    parts = [model.add("Relu", "x"), model.add("Neg", "x"), model.add("Relu", "x")]
+    model.add("Concat", *parts, axis=2)
+    finished = on_npu(model.save(tmp_path), SLOW_HOST)
+    nodes = finished.program.graph.nodes
+    assert sum(nodes[task.node].op_type == "Concat" for task in finished.work) == len(parts)
