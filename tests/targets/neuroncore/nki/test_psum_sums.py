@@ -164,8 +164,13 @@ def test_products_after_a_memset_of_some_columns(
             "nisa.nc_matmul(total[:, 0:64], ours, theirs[:, 0:64])\n    nisa.nc_matmul(total, ours, theirs)",
             False,
         ),
+        (
+            "trn2",
+            "nisa.nc_matmul(total[0:16], ours[:, 0:16], theirs)\n    nisa.nc_matmul(total, ours, theirs)",
+            False,
+        ),
     ],
-    ids=["memset", "v4", "zeros", "copy", "begun anew", "beside it", "ours"],
+    ids=["memset", "v4", "zeros", "copy", "begun anew", "beside it", "ours", "put back"],
 )
 def test_sums_on_what_others_wrote_are_a_warning_before_v4(
     tmp_path: Path, preset: str, body: str, is_told: bool
