@@ -86,7 +86,10 @@ def other_shape(found: Sequence[int], expected: Sequence[int], assumptions: Iter
     text = f"the result has shape {tuple(found)}, expected {tuple(expected)}"
     if not is_of_one_run(assumptions):
         return text
-    return f"{text}: values decide about sizes here, and the machine's rounding led to other ones"
+    return (
+        f"{text}: values decide about sizes here, and the machine's rounding led to other ones; compute in a "
+        "wider type, give other inputs, or cut the model in front of this operator"
+    )
 
 
 def assumed_one(dimension: str) -> str:
