@@ -1,5 +1,6 @@
 """Finds the file and the target that a user means."""
 
+import codecs
 import os
 from pathlib import Path
 
@@ -69,10 +70,28 @@ def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
         if target.accepts(path, head):
             return target
     kinds = {f"*{suffix} ({doc})" for target in known.values() for suffix, doc in target.file_kinds.items()}
+    if not head:
+        raise UnknownTarget(f"{path}: no target takes this file: it is empty")
+    alike = {kind for kind in kinds if path.suffix and kind.startswith(f"*{path.suffix.lower()} ")}
+    if alike:
+        raise UnknownTarget(
+            f"{path}: no target takes this file; expected {', '.join(sorted(alike))}, "
+            f"found {'another text' if _is_text(head) else 'bytes that are no text in UTF-8'}"
+        )
     raise UnknownTarget(
         f"{path}: no target takes this file; expected {', '.join(sorted(kinds)) or 'an installed target'}; "
         "a hardware description goes to --config, beside a model"
     )
+
+
+def _is_text(head: bytes) -> bool:
+    """Return whether the first bytes of a file may be those of a text in UTF-8."""
+    try:
+        # Not final: the head may end within a letter.
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in head
 
 
 def targets_for(path: Path) -> list[Target]:

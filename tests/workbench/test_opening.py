@@ -83,6 +83,24 @@ def test_the_target_is_found_by_file_or_by_name(tmp_path: Path) -> None:
         choose_target(strange)
 
 
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"", "it is empty"),
+        (b"a\xff\xfe", "found bytes that are no text in UTF-8"),
+        (b"text \0", "found bytes that are no text in UTF-8"),
+        ("x".encode() + "\u00e9".encode() * 4000, "found another text"),
+    ],
+)
+def test_a_file_that_no_target_takes_is_told_in_one_line(tmp_path: Path, content: bytes, found: str) -> None:
+    path = tmp_path / "a.toy"
+    path.write_bytes(content)
+    with pytest.raises(UnknownTarget, match=found) as refused:
+        choose_target(path)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < len(str(path)) + 140
+
+
 def test_missing_files_and_bad_contents(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         open_file(tmp_path / "missing.toy")
