@@ -115,3 +115,27 @@ class HasDetails(Protocol):
     def details_of(self, index: int) -> tuple[DetailTable, ...]:
         """Return tables about one instruction. Raises IndexError outside 0..len-1."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """Bytes that an instruction's access patterns touch: the same ones of `banks` consecutive banks.
+
+    address  byte address in the memory, in the first of the banks
+    """
+
+    memory: int
+    address: int
+    size_bytes: int
+    banks: int
+    is_written: bool
+
+
+@runtime_checkable
+class HasTouched(Protocol):
+    """A listing that knows which bytes of a memory an instruction touches, without those between them."""
+
+    def touched_by(self, index: int) -> tuple[Touched, ...]:
+        """Return the separate pieces that an instruction reads and writes, those read first.
+        Raises IndexError outside the listing."""
+        ...

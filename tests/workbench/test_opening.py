@@ -89,7 +89,7 @@ def test_the_target_is_found_by_file_or_by_name(tmp_path: Path) -> None:
         (b"", "it is empty"),
         (b"a\xff\xfe", "found bytes that are no text in UTF-8"),
         (b"text \0", "found bytes that are no text in UTF-8"),
-        ("x".encode() + "\u00e9".encode() * 4000, "found another text"),
+        (b"x" + "\u00e9".encode() * 4000, "found another text"),
     ],
 )
 def test_a_file_that_no_target_takes_is_told_in_one_line(tmp_path: Path, content: bytes, found: str) -> None:

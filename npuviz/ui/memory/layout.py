@@ -1,7 +1,7 @@
 """Lay out the bytes of a memory on a map: lines of bytes, one block of lines for each bank."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -309,3 +309,16 @@ def range_text(memory: Memory, address: int, size_bytes: int, banks: int = 1) ->
         return f"{address:#x} \u2013 {address + size_bytes:#x}  {total}"
     partitions = f"p{bank} \u2013 p{bank + banks - 1}" if banks > 1 else f"p{bank}"
     return f"{partitions}  {inside:#x} \u2013 {inside + size_bytes:#x}  {total}"
+
+
+def joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Join rectangles of the same rows that lie less than a pixel apart: their edges would cover them."""
+    made: list[Piece] = []
+    for piece in sorted(pieces, key=lambda each: (each.top, each.bottom, each.left)):
+        last = made[-1] if made else None
+        is_same = last is not None and (last.top, last.bottom) == (piece.top, piece.bottom)
+        if last is not None and is_same and piece.left <= last.right + 1:
+            made[-1] = replace(last, right=max(last.right, piece.right))
+        else:
+            made.append(piece)
+    return made

@@ -8,12 +8,13 @@ from PySide6.QtWidgets import QWidget
 
 from npuviz.base.names import fitting
 from npuviz.base.units import format_bytes, format_count
+from npuviz.program.instruction import Touched
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
 from npuviz.ui.kit.colors import blended, image_of, pixel, translucent
 from npuviz.ui.kit.gestures import Canvas, notches
 from npuviz.ui.memory.colors import TensorColors
-from npuviz.ui.memory.layout import BankView, MapLayout, Painted, fit, paint_map, view_of
+from npuviz.ui.memory.layout import BankView, MapLayout, Painted, fit, joined, paint_map, view_of
 from npuviz.ui.memory.partitions import PartitionLayout, paint_partitions
 from npuviz.ui.theme.theme import Theme
 
@@ -36,6 +37,7 @@ class MemoryMap(Canvas):
     range_chosen   (address, size_bytes, banks) that the user dragged over
     view_changed   other bytes are shown, see `view`
     regions        the regions that are shown
+    touched        what the selected instruction reads and writes
     view           the bytes of each bank that are shown
     """
 
@@ -55,6 +57,7 @@ class MemoryMap(Canvas):
         self._is_zoomed = False
         self._had_regions = False
         self._chosen: tuple[int, int, int] | None = None
+        self.touched: tuple[Touched, ...] = ()
         self.value_of: Callable[[int, Region], str] | None = None
         theme.changed.connect(self.refresh)
 
@@ -126,6 +129,12 @@ class MemoryMap(Canvas):
         """Outline a byte range; size 0 for none."""
         self._chosen = (address, size_bytes, banks) if size_bytes > 0 else None
         self.update()
+
+    def set_touched(self, touched: Sequence[Touched]) -> None:
+        """Outline the bytes that an instruction reads, dashed, and those that it writes."""
+        if tuple(touched) != self.touched:
+            self.touched = tuple(touched)
+            self.update()
 
     def refresh(self) -> None:
         """Paint the map again."""
@@ -205,6 +214,7 @@ class MemoryMap(Canvas):
         painter.translate(area.topLeft())
         if self._chosen is not None:
             self._paint_chosen(painter, layout, *self._chosen)
+        self._paint_touched(painter, layout)
         painter.end()
 
     def _paint_gutter(self, painter: QPainter, layout: MapLayout | PartitionLayout) -> None:
@@ -266,6 +276,21 @@ class MemoryMap(Canvas):
                 max((piece.bottom - piece.top) / ratio, 3.0),
             )
             painter.drawRect(box)
+
+    def _paint_touched(self, painter: QPainter, layout: MapLayout | PartitionLayout) -> None:
+        """Outline what is read with dashes, what is written with a line; pieces less than a pixel apart as
+        one."""
+        ratio = self.devicePixelRatioF()
+        dashed = QPen(self._theme.color("text"), 1.0, Qt.PenStyle.DashLine)
+        for is_written, pen in ((False, dashed), (True, QPen(self._theme.color("accent"), 1.5))):
+            painter.setPen(pen)
+            painter.setBrush(translucent(self._theme.color("accent"), 70 if is_written else 0))
+            mine = (each for each in self.touched if each.is_written == is_written)
+            pieces = [p for each in mine for p in layout.pieces(each.address, each.size_bytes, each.banks)]
+            for piece in joined(pieces):
+                width, height = piece.right - piece.left, piece.bottom - piece.top
+                box = QRectF(piece.left / ratio, piece.top / ratio, width / ratio, height / ratio)
+                painter.drawRect(box)
 
     # -- pointing ---------------------------------------------------------------------------------------
 
@@ -342,7 +367,7 @@ class MemoryMap(Canvas):
             bank, inside = divmod(address, view.bank_bytes)
             here = f"partition {bank}, {inside:#x}"
         if region is None:
-            return f"{here}\nfree"
+            return "\n".join(line for line in (here, "free", self._acts_on(address)) if line)
         value = self.value_of(address, region) if self.value_of is not None else ""
         first, place = region.address, "at"
         if view is not None and view.is_partitioned:
@@ -360,6 +385,19 @@ class MemoryMap(Canvas):
         ]
         if not region.is_valid:
             lines.append("bytes are still on their way")
+        if acts := self._acts_on(address):
+            lines.insert(3, acts)
         if region.instruction >= 0:
             lines.append(f"written by instruction {format_count(region.instruction)}")
         return "\n".join(lines[:6])
+
+    def _acts_on(self, address: int) -> str:
+        """Say whether the selected instruction reads or writes a byte, "" if it does neither."""
+        bank_bytes = self.view.bank_bytes if self.view is not None else 1
+        bank, inside = divmod(address, bank_bytes)
+        acts: set[str] = set()
+        for each in self.touched:
+            first, low = divmod(each.address, bank_bytes)
+            if first <= bank < first + each.banks and low <= inside < low + each.size_bytes:
+                acts.add("writes" if each.is_written else "reads")
+        return f"the selected instruction {' and '.join(sorted(acts))} this" if acts else ""

@@ -21,6 +21,7 @@ from npuviz.ui.memory.colors import TensorColors
 from npuviz.ui.memory.layout import range_text
 from npuviz.ui.memory.statistics import MAX_BYTES, RangeStatistics, Statistics
 from npuviz.ui.memory.table import HEX, Contents, MemoryTable, format_cell
+from npuviz.ui.memory.touched import range_touched, touched_in
 from npuviz.workbench.selection import MemoryRange, Selection, selected
 
 EMPTY_TEXT = "Memories show which tensor lies where and its numbers at any cycle. Open a model to fill them."
@@ -187,6 +188,14 @@ class MemoryPanel(Panel):
         self.lifetimes.set_colors(self.colors)
 
     def on_selection_changed(self, selection: Selection) -> None:
+        self._follow(selection)
+        self._show_touched()
+
+    def _show_touched(self) -> None:
+        chosen = self.context.selection.current.instruction
+        self.map.set_touched(touched_in(self.model.program, self._memory(), chosen))
+
+    def _follow(self, selection: Selection) -> None:
         chosen = selection.memory
         if chosen is None and selection.tensor is not None:
             chosen = self._range_of_tensor(selection.tensor)
@@ -235,6 +244,7 @@ class MemoryPanel(Panel):
         banks = memory.num_banks if memory and extent == memory.size_bytes else 1
         self.lifetimes.set_memory(self.model.reader, memory.id if memory else -1, extent, banks)
         self._show_contents()
+        self._show_touched()
         self.on_cycle_changed()
 
     def _extent(self, memory: Memory) -> int:
@@ -322,6 +332,8 @@ class MemoryPanel(Panel):
                 # Addresses inside a bank cannot be used as long as the bank is unknown.
                 if 0 <= place.memory < len(self._memories) and self._memories[place.memory].num_banks < 2:
                     return MemoryRange(place.memory, place.address, place.size_bytes)
+            if (around := range_touched(program, self._memories, number)) is not None:
+                return around
             tensors = [place.tensor for place in written if place.tensor >= 0]
             return self._range_of_tensor(tensors[0]) if tensors else None
         if node is not None and 0 <= node < len(program.graph.nodes):

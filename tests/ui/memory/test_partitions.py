@@ -14,14 +14,16 @@ from pytestqt.qtbot import QtBot
 from npuviz.debug.session import Session
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.program import Program
+from npuviz.program.source import HasSource
 from npuviz.sim.description import Memory
 from npuviz.sim.machine import Region
 from npuviz.ui.memory.layout import Painted, view_of
 from npuviz.ui.memory.panel import SPEC, MemoryPanel
 from npuviz.ui.memory.partitions import PartitionLayout, over_banks, paint_partitions
 from npuviz.ui.memory.table import format_cell
-from npuviz.workbench.opening import Opened, OpenOptions
-from npuviz.workbench.selection import MemoryRange
+from npuviz.workbench.opening import Opened, OpenOptions, open_file
+from npuviz.workbench.selection import MemoryRange, Selection
+from tests.targets.neuroncore.view.test_touched import KERNEL, line_of
 from tests.toy.machine import ToyMachine
 from tests.toy.program import ToySpec, make_program
 from tests.ui.panel_stage import Stage
@@ -261,3 +263,34 @@ def test_millions_of_rows_are_never_selected_at_once(stage: Stage, qtbot: QtBot)
     qtbot.mouseClick(panel.view.horizontalHeader().viewport(), Qt.MouseButton.LeftButton, pos=QPoint(20, 8))
     chosen = panel.view.selectionModel().selection()
     assert sum(chosen.at(place).height() for place in range(chosen.count())) < 100
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_an_instruction_touches_is_outlined(qtbot: QtBot, tmp_path: Path, whole: bool) -> None:
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    stage = Stage(SPEC)
+    panel = stage.panel
+    assert isinstance(panel, MemoryPanel)
+    stage.context.model.show_opened(
+        open_file(tmp_path / "kernel.py", OpenOptions(settings={"shape.a": "128x16"}))
+    )
+    panel.on_session_changed()
+    stage.session.run()
+    stage.moved()
+    listing = stage.session.program.listing
+    assert isinstance(listing, HasSource)
+    text = "nisa.memset" if whole else "nisa.tensor_copy"
+    before = panel.map.grab().toImage()
+    number = listing.ranges_of_line(0, line_of(text))[0][0]
+    stage.context.selection.set(Selection(instruction=number))
+    panel.on_selection_changed(stage.context.selection.current)
+    touched = [each for each in panel.map.touched if each.is_written]
+    assert len(touched) == (1 if whole else 4)
+    assert panel.map.grab().toImage() != before
+    place = touched[-1].address
+    assert "the selected instruction writes this" in panel.map.tooltip(place)
+    assert ("the selected instruction writes this" in panel.map.tooltip(place - 4)) is False
+    stage.context.selection.set(Selection())
+    panel.on_selection_changed(stage.context.selection.current)
+    assert panel.map.touched == ()
+    stage.close()

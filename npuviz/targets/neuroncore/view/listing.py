@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from npuviz.program.graph import Graph
-from npuviz.program.instruction import Dependency, DetailTable, Instruction, Operand
+from npuviz.program.instruction import Dependency, DetailTable, Instruction, Operand, Touched
 from npuviz.program.variables import VariablePlace
 from npuviz.targets.neuroncore.activation_tables import TABLE_SETS
 from npuviz.targets.neuroncore.costs.instructions import host_cycles
@@ -18,6 +18,7 @@ from npuviz.targets.neuroncore.tables import Access, Tables, Transfer
 from npuviz.targets.neuroncore.text.disassembler import instruction_text
 from npuviz.targets.neuroncore.view.dependencies import Dependencies
 from npuviz.targets.neuroncore.view.details import access_name, details, offset_text
+from npuviz.targets.neuroncore.view.touched import touched_by
 from npuviz.targets.neuroncore.view.variables import variable_places
 
 _UNKNOWN = -2
@@ -211,6 +212,11 @@ class NeuronListing:
         if record["opcode"] == Opcode.HOST_CALL and record["id"] < len(self._graph.nodes):
             on_host = host_cycles(self._spec, self._graph, self._graph.nodes[int(record["id"])])
         return details(self._tables, self._spec, index, self._core(index), on_host)
+
+    def touched_by(self, index: int) -> tuple[Touched, ...]:
+        """Return the pieces of SBUF and PSUM that an instruction reads and writes. Raises IndexError."""
+        self._check(index)
+        return touched_by(self._tables, self._spec, index, self._core(index))
 
     def _check(self, index: int) -> None:
         if not 0 <= index < len(self):
