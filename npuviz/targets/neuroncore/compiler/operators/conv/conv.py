@@ -1,6 +1,7 @@
 """Lower Conv with any kernel, stride, dilation, padding and groups, in one to three dimensions."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -12,6 +13,7 @@ from npuviz.targets.neuroncore.compiler.operators.conv.inputs import (
     DirectInput,
     PackedInput,
     Packing,
+    Values,
     choose_packing,
 )
 from npuviz.targets.neuroncore.compiler.operators.conv.loops import Convolution, input_boxes
@@ -54,7 +56,7 @@ def conv_group(b: Builder, node: Node, followers: Sequence[Node]) -> None:
 def emit_convolution(
     b: Builder,
     node: Node,
-    source: HbmView,
+    source: HbmView | Values,
     weights: HbmView | np.ndarray,
     bias: HbmView | np.ndarray | None,
     epilogue: Epilogue | Requantize,
@@ -67,16 +69,18 @@ def emit_convolution(
     """
     out = b.hbm[epilogue.result]
     kernel = weights.shape[2:]
-    axes = three_axes(node, source.shape, out.shape, kernel)
+    values = Values(source, operand_dtype(b, source.dtype)) if isinstance(source, HbmView) else source
+    view, dtype = values.view, values.dtype
+    axes = three_axes(node, view.shape, out.shape, kernel)
     groups = int(node.attributes.get("group", 1))
-    dtype = operand_dtype(b, source.dtype)
-    channels = Channels(groups, source.shape[1] // groups, out.shape[1] // groups)
-    source, axes = _flat_if_pointwise(b, source, axes, channels, dtype)
+    channels = Channels(groups, view.shape[1] // groups, out.shape[1] // groups)
+    view, axes = _flat_if_pointwise(b, view, axes, channels, dtype)
+    values = replace(values, view=view)
     shape = (out.shape[0], out.shape[1], axes[0].out, axes[1].out, axes[2].out)
     inputs = channels.inputs
     packing = None
     if isinstance(weights, np.ndarray):
-        packing = choose_packing(axes, channels, item_bytes(dtype), b.spec)
+        packing = choose_packing(axes, channels, item_bytes(values.loaded_dtype), b.spec)
     chosen, channels = _weights(b, weights, channels, axes, packing, (dtype, name))
     limit = b.spec.sbuf_usable_bytes // 4
     boxes = input_boxes(
@@ -90,9 +94,9 @@ def emit_convolution(
         b,
         axes,
         channels,
-        DirectInput(b, source, axes, channels, dtype)
+        DirectInput(b, values, axes, channels)
         if packing is None
-        else PackedInput(b, source, packing, inputs, dtype),
+        else PackedInput(b, values, packing, inputs),
         chosen,
         _bias(b, bias, channels, name),
         epilogue,

@@ -10,7 +10,7 @@ from npuviz.targets.neuroncore.compiler.operators.conv.weights import Channels
 from npuviz.targets.neuroncore.compiler.operators.windows import Axes
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
-from npuviz.targets.neuroncore.isa import NUM_PARTITIONS
+from npuviz.targets.neuroncore.isa import NUM_PARTITIONS, Alu
 from npuviz.targets.neuroncore.spec import NeuronSpec
 
 MAX_PACKED_CHANNELS = 32
@@ -84,11 +84,37 @@ def step_slice(first: int, count: int, stride: int) -> slice:
     return slice(first, first + (count - 1) * stride + 1, stride)
 
 
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a convolution reads: [images, channels, planes, rows, columns], as PE gets it.
+
+    dtype  element type of PE's operands
+    zero   number that stands for 0 in 8-bit integers and is subtracted on chip; None: nothing is
+    """
+
+    view: HbmView
+    dtype: str
+    zero: float | None = None
+
+    @property
+    def loaded_dtype(self) -> str:
+        """Element type of the tiles that are loaded."""
+        return self.dtype if self.zero is None else self.view.dtype
+
+    def centred(self, b: Builder, tile: View) -> View:
+        """Return a loaded tile as PE reads it."""
+        if self.zero is None:
+            return tile
+        made = b.tiles.sbuf(tile.partitions, tile.shape, self.dtype)
+        b.isa.tensor_scalar(made, tile, Alu.SUBTRACT, self.zero)
+        return made
+
+
 class DirectInput:
     """Inputs with channels on partitions; at borders, taps leave out the outputs that read padding."""
 
-    def __init__(self, b: Builder, source: HbmView, axes: Axes, channels: Channels, dtype: str) -> None:
-        self.b, self.source, self.axes, self.channels, self.dtype = b, source, axes, channels, dtype
+    def __init__(self, b: Builder, source: Values, axes: Axes, channels: Channels) -> None:
+        self.b, self.source, self.axes, self.channels = b, source, axes, channels
 
     def load(self, image: int, group: int, box: Box) -> Loaded:
         """Load the inputs that the outputs of a box read."""
@@ -99,7 +125,8 @@ class DirectInput:
         first = group * self.channels.inputs
         views: list[View] = []
         for c0, c1 in self.channels.input_parts:
-            views.append(self.b.dma.fetch(self.source[image, first + c0 : first + c1, *cut], self.dtype))
+            part = self.source.view[image, first + c0 : first + c1, *cut]
+            views.append(self.source.centred(self.b, self.b.dma.fetch(part, self.source.loaded_dtype)))
         return Loaded(views, planes[0], rows[0], columns[0])
 
     def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
@@ -207,9 +234,8 @@ def choose_packing(axes: Axes, channels: Channels, item: int, spec: NeuronSpec) 
 class PackedInput:
     """Inputs with few channels, packed (Packing) so that PE sums several taps at once."""
 
-    def __init__(self, b: Builder, source: HbmView, packing: Packing, inputs: int, dtype: str) -> None:
-        self.b, self.source, self.packing, self.dtype = b, source, packing, dtype
-        self.inputs = inputs
+    def __init__(self, b: Builder, source: Values, packing: Packing, inputs: int) -> None:
+        self.b, self.source, self.packing, self.inputs = b, source, packing, inputs
 
     def load(self, image: int, group: int, box: Box) -> Loaded:
         """Load a tile [shifts * kernel rows * channels, 1, output rows, positions]."""
@@ -219,7 +245,7 @@ class PackedInput:
         count = box.rows[1] - box.rows[0]
         lanes = height.kernel * self.inputs
         width = packing.width(box.shape[2])
-        tile = self.b.tiles.sbuf(packing.columns * lanes, (1, count, width), self.dtype)
+        tile = self.b.tiles.sbuf(packing.columns * lanes, (1, count, width), self.source.loaded_dtype)
         spans = [height.span(row, *box.rows) for row in range(height.kernel)]
         self._clear(tile[:, 0], spans, box)
         for shift in range(packing.columns):
@@ -231,18 +257,19 @@ class PackedInput:
                     where = tile[lane : lane + self.inputs, 0, rows, valid.first : valid.end]
                     lines = step_slice(span.source, span.count, height.stride)
                     columns = slice(valid.source, valid.source + valid.count)
-                    self.b.dma.load(where, self.source[image, :, 0, lines, columns])
-        return Loaded([tile], 0, box.rows[0], box.columns[0])
+                    self.b.dma.load(where, self.source.view[image, :, 0, lines, columns])
+        return Loaded([self.source.centred(self.b, tile)], 0, box.rows[0], box.columns[0])
 
     def _clear(self, tile: View, spans: list[Span], box: Box) -> None:
-        """Write zeros where some partition has no input."""
+        """Write what stands for 0 where some partition has no input."""
+        zero = self.source.zero or 0.0
         count = box.rows[1] - box.rows[0]
         top = max(span.first - box.rows[0] if span.count else count for span in spans)
         bottom = max(box.rows[1] - span.end if span.count else count for span in spans)
         valid = [self.packing.valid(shift, box.columns) for shift in range(self.packing.columns)]
         left, right = max(span.first for span in valid), min(span.end for span in valid)
         if top + bottom >= count or left >= right:
-            self.b.isa.memset(tile, 0.0)
+            self.b.isa.memset(tile, zero)
             return
         for part in (
             tile[:, :top],
@@ -251,7 +278,7 @@ class PackedInput:
             tile[:, top : count - bottom, right:],
         ):
             if part.free_size:
-                self.b.isa.memset(part, 0.0)
+                self.b.isa.memset(part, zero)
 
     def taps(self, loaded: Loaded, box: Box) -> list[Tap]:
         """Return the matmuls of a box, one for each group of kernel columns; each covers the box."""

@@ -7,8 +7,10 @@ import numpy as np
 from npuviz.program.graph import Node
 from npuviz.targets.neuroncore.compiler.builder.builder import Builder
 from npuviz.targets.neuroncore.compiler.operators.conv.conv import emit_convolution, stored_or_live
+from npuviz.targets.neuroncore.compiler.operators.conv.inputs import Values
 from npuviz.targets.neuroncore.compiler.operators.matmul.epilogue import Epilogue
 from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import (
+    OPERAND_DTYPE,
     Requantize,
     centred,
     centred_array,
@@ -27,7 +29,7 @@ def lower_conv_integer(b: Builder, node: Node) -> None:
     require_bytes(b, source, weights)
     axes = tuple(range(1, len(b.graph.tensors[weights].shape)))
     require_exact(largest_sum(b, (source, zeros[0]), (weights, zeros[1]), axes, 0))
-    values = centred(b, source, zeros[0], (1,))
+    values = _values(b, source, zeros[0])
     emit_convolution(
         b,
         node,
@@ -58,7 +60,7 @@ def lower_qlinear_conv(b: Builder, node: Node) -> None:
         _factor(b, (scale, weight_scale, out_scale), by_channel, shape),
         number_of(b, out_zero),
     )
-    values = centred(b, source, zero, (1,))
+    values = _values(b, source, zero)
     addend = stored_or_live(b, bias) if bias >= 0 else None
     stored = _weights(b, weights, weight_zero)
     emit_convolution(b, node, values, stored, addend, requantize, b.graph.tensors[weights].name)
@@ -73,6 +75,15 @@ def _factor(
         return None if values is None else float(values[0])
     stored = b.hbm.made_once(("factor", *scales), lambda: values, "factor")
     return stored.reshape(*by_channel).broadcast_to(shape)
+
+
+def _values(b: Builder, source: int, zero: int) -> HbmView | Values:
+    """Return the input minus its zero point, which is subtracted behind the loads if it is one known
+    number."""
+    number = 0.0 if zero < 0 else number_of(b, zero)
+    if number is None or source in b.graph.constants:
+        return centred(b, source, zero, (1,))
+    return Values(b.hbm[source], OPERAND_DTYPE, number)
 
 
 def _weights(b: Builder, weights: int, zero: int) -> HbmView | np.ndarray:
