@@ -1,6 +1,5 @@
 """Provides the graph's inputs: arrays of the user, and seeded random numbers for the others."""
 
-import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.base.errors import UsageError
+from npuviz.onnx.usual_inputs import usual_values
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
@@ -18,8 +18,6 @@ _ROW_PICKERS = {
     "RotaryEmbedding": ((1, 2), (3, 1)),  # ONNX Runtime's positions, and the standard's
 }
 """Operator -> (number of the input with indices, number of the table whose rows they pick)."""
-_MASKED_OUT = "key_padding_mask"
-"""Ref: PyTorch, MultiheadAttention: what is true in a mask of this name is left out."""
 DRAWN_AT_ONCE = 1 << 20
 """Elements drawn at a time, since random numbers are twice as wide as most tensors."""
 _NOTHING = np.zeros(0)
@@ -29,29 +27,6 @@ _PASSING = frozenset(
      "Transpose", "Unsqueeze")
 )  # fmt: skip
 """Operators whose results hold the integers of their first input (Concat: of all inputs)."""
-
-
-def usual_value(name: str) -> int | None:
-    """Return what all elements of an input are if nobody gives it, None for one that is drawn.
-
-    Masks let everything through: what random masks leave, an attention over no position even, nobody wants to
-    run.
-    """
-    words = [word.lower() for word in re.findall("[A-Z]?[a-z]+|[A-Z]+", name)]
-    if not words or not words[-1].endswith(("mask", "masks")):
-        return None
-    return 0 if name.lower().endswith(_MASKED_OUT) else 1
-
-
-def usual_text(name: str) -> str:
-    """Return the sentence that says what an input is that nobody gave, "" for one that is drawn."""
-    value = usual_value(name)
-    if value is None:
-        return ""
-    return (
-        f"input {name} lets everything through ({value} everywhere), since nobody gave it: "
-        f"--input {name}=FILE.npy"
-    )
 
 
 @dataclass(frozen=True)
@@ -78,6 +53,7 @@ class DrawnInputs(Mapping[str, np.ndarray]):
         seed: int,
     ) -> None:
         self._waiting = list(reversed(tensors))
+        self._usual = usual_values({tensor.name: tensor.shape for tensor in tensors})
         self._names = tuple(dict.fromkeys(tensor.name for tensor in tensors))
         is_real = {tensor.name: numpy_dtype(tensor.dtype).kind not in "iu" for tensor in tensors}
         self._by_kind = sorted(self._names, key=is_real.__getitem__)
@@ -127,9 +103,9 @@ class DrawnInputs(Mapping[str, np.ndarray]):
         except BaseException:
             self._generator.bit_generator.state = before
             raise
-        usual = usual_value(tensor.name)
+        usual = self._usual.get(tensor.name)
         if is_kept and usual is not None and made.dtype.kind != "O":
-            # Drawn all the same, so that the inputs behind it stay what they are without a mask.
+            # Drawn all the same, so that the inputs behind it stay what they are without it.
             made.fill(usual)
         if is_kept:
             self._drawn[tensor.name] = made.reshape(tensor.shape)
@@ -140,8 +116,8 @@ def draw_inputs(graph: Graph, given: Mapping[str, np.ndarray], seed: int = 0) ->
     """Return every graph input by name, in its shape and type, drawn on first access.
 
     Missing floating-point inputs are standard normal, integers lie within the table they index
-    (else 0 or 1), booleans are all true, masks let everything through. Raises UsageError for an unknown
-    name, another shape, or values that are no numbers of the type.
+    (else 0 or 1), booleans are all true; masks and lengths are as `usual_values` says. Raises UsageError for
+    an unknown name, another shape, or values that are no numbers of the type.
     """
     names = [tensor.name for tensor in graph.tensors]
     users = [

@@ -13,7 +13,7 @@ from npuviz.base.reading import reading
 from npuviz.onnx.control_flow import decide
 from npuviz.onnx.draft import Draft, read_draft
 from npuviz.onnx.graph import make_graph
-from npuviz.onnx.inputs import Given, usual_text
+from npuviz.onnx.inputs import Given
 from npuviz.onnx.model_form import AS_IT_IS, ModelForm
 from npuviz.onnx.negative_sizes import refuse_deadly_sizes
 from npuviz.onnx.passes.axis_moves import settle_transposes
@@ -30,6 +30,7 @@ from npuviz.onnx.passes.view_moves import settle_views
 from npuviz.onnx.passes.wrapped_indices import settle_indices
 from npuviz.onnx.semantics.accuracy_levels import count_rounded
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
+from npuviz.onnx.usual_inputs import usual_texts
 from npuviz.program.graph import Graph
 
 MAX_DEPTH = 4
@@ -67,8 +68,14 @@ def read_model(
     given = given or Given()
     bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
     refuse_deadly_sizes(draft)
-    names = [value.name for value in draft.proto.graph.input if value.name not in draft.weights]
-    draft.assumptions += filter(None, (usual_text(name) for name in names if name not in given.inputs))
+    draft.assumptions += usual_texts(
+        {
+            value.name: tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
+            for value in draft.proto.graph.input
+            if value.name not in draft.weights
+        },
+        given.inputs,
+    )
     if optimize:
         _tell_of_levels(draft)
         _write_out(draft, given, form, is_late=False)

@@ -8,8 +8,9 @@ import pytest
 
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.onnx import inputs as drawing
-from npuviz.onnx.inputs import User, draw_inputs, index_limits, usual_text
+from npuviz.onnx.inputs import User, draw_inputs, index_limits
 from npuviz.onnx.single_node import computed_from, run_node
+from npuviz.onnx.usual_inputs import usual_texts
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
@@ -74,9 +75,35 @@ def test_masks_that_nobody_gave_let_everything_through(name: str, value: int | N
     wanted = plain["ids"] if value is None else np.full((3, 40), value)
     np.testing.assert_array_equal(found[name], wanted.astype(found[name].dtype))
     np.testing.assert_array_equal(found["x"], plain["x"])
-    assert bool(usual_text(name)) == (value is not None)
+    assert bool(list(usual_texts({name: (3, 40)}, {}))) == (value is not None)
     own = np.zeros((3, 40), found[name].dtype)
     np.testing.assert_array_equal(draw_inputs(graph(name), {name: own})[name], own)
+
+
+@pytest.mark.parametrize(("past", "total"), [((1, 2, 7, 16), 12), ((1, 2, 0, 16), 5), ((), 5)])
+def test_numbers_of_tokens_follow_the_shapes(past: tuple[int, ...], total: int) -> None:
+    shapes = {
+        "input_ids": (1, 5),
+        "past_key_values.0.key": past,
+        "seqlens_k": (1,),
+        "total_sequence_length": (),
+        "past_sequence_length": (1,),
+        "current_sequence_length": (),
+    }
+    tensors = [Tensor(at, name, shape, "int32", "input") for at, (name, shape) in enumerate(shapes.items())]
+    found = draw_inputs(Graph("g", (), tuple(tensors), tuple(range(len(tensors))), ()), {}, 3)
+    wanted = {
+        "seqlens_k": total - 1,
+        "total_sequence_length": total,
+        "past_sequence_length": total - 5,
+        "current_sequence_length": 5,
+    }
+    assert {name: int(found[name].reshape(-1)[0]) for name in wanted} == wanted
+    own = {"seqlens_k": np.zeros(1, np.int32)}
+    told = list(usual_texts(shapes, own))
+    assert [text.split()[1] for text in told] == list(wanted)[1:]
+    assert f"total_sequence_length is {total}," in told[0]
+    assert not list(usual_texts({"seqlens_k": (1,), "x": (3,)}, {}))  # nothing tells how many
 
 
 def at_once(seed: int) -> dict[str, np.ndarray]:

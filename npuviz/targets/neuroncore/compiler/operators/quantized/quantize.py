@@ -17,6 +17,7 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.cast import (
 from npuviz.targets.neuroncore.compiler.operators.elementwise.elementwise import home
 from npuviz.targets.neuroncore.compiler.operators.elementwise.iteration import blocks
 from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import (
+    ROUNDING,
     WIDE,
     binary,
     rounded,
@@ -25,6 +26,7 @@ from npuviz.targets.neuroncore.compiler.operators.elementwise.primitives import 
     temporary,
     widened,
 )
+from npuviz.targets.neuroncore.compiler.operators.quantized.requantize import number_of
 from npuviz.targets.neuroncore.compiler.patterns.hbm_view import HbmView
 from npuviz.targets.neuroncore.compiler.patterns.tile_view import View
 from npuviz.targets.neuroncore.isa import Alu
@@ -39,6 +41,7 @@ RANGES = {
     "uint2": (0, 3),
     "int2": (-2, 1),
 }
+_BYTES = ("uint8", "int8")
 _FLOATS = ("float32", "float16", "bfloat16")
 WIDTH = 1024
 """Most elements of a tile in a partition, because the formulas hold a dozen tiles."""
@@ -94,6 +97,31 @@ def _value(b: Builder, tile: View, dtype: str) -> View:
     return decoded(b, tile, dtype) if is_raw(dtype) else tile
 
 
+def _numbers(b: Builder, node: Node) -> tuple[float, float] | None:
+    """Return scale and zero point if they are known and one number each."""
+    scale, point = (*node.inputs, -1)[1:3]
+    scale, zero = number_of(b, scale), 0.0 if point < 0 else number_of(b, point)
+    return None if scale is None or zero is None else (scale, zero)
+
+
+def _quantize_by_numbers(b: Builder, layout: Layout, kind: str, numbers: tuple[float, float]) -> None:
+    """Quantize to 8 bits with a known scale and zero point, in three instructions.
+
+    Saturating before rounding gives the same: the limits are whole numbers. Sums with ROUNDING stay exact.
+    """
+    scale, zero = numbers
+    low, high = RANGES[kind]
+    for block in blocks(layout.shape, (layout.source, layout.target), WIDTH):
+        with b.tiles.scope():
+            x = b.dma.fetch(block.sides[0])
+            made = b.tiles.sbuf(block.partitions, block.free, kind)
+            ratio = temporary(b, made)
+            scalar(b, ratio, x, Alu.DIVIDE, scale, Alu.MAXIMUM, low - zero)
+            scalar(b, ratio, ratio, Alu.MINIMUM, high - zero, Alu.ADD, ROUNDING)
+            scalar(b, made, ratio, Alu.SUBTRACT, ROUNDING, Alu.ADD, zero)
+            b.dma.store(block.sides[-1], made)
+
+
 def lower_quantize(b: Builder, node: Node) -> None:
     """Lower QuantizeLinear: round x / scale half to even, add the zero point, saturate."""
     tensors = b.graph.tensors
@@ -105,6 +133,10 @@ def lower_quantize(b: Builder, node: Node) -> None:
         raise CannotLower(f"quantizing {tensors[node.inputs[0]].dtype}")
     device_dtype(kind)
     layout = _layout(b, node)
+    numbers = _numbers(b, node)
+    if numbers is not None and kind in _BYTES:
+        _quantize_by_numbers(b, layout, kind, numbers)
+        return
     saturate = bool(node.attributes.get("saturate", 1))
     for block in blocks(layout.shape, layout.sides, WIDTH):
         with b.tiles.scope():
@@ -139,6 +171,15 @@ def lower_dequantize(b: Builder, node: Node) -> None:
     if tensors[node.outputs[0]].dtype not in _FLOATS:
         raise CannotLower(f"dequantizing to {tensors[node.outputs[0]].dtype}")
     layout = _layout(b, node)
+    numbers = _numbers(b, node)
+    if numbers is not None and kind in _BYTES:
+        scale, zero = numbers
+        for block in blocks(layout.shape, (layout.source, layout.target), WIDTH):
+            with b.tiles.scope():
+                made = b.tiles.sbuf(block.partitions, block.free, layout.target.dtype)
+                scalar(b, made, b.dma.fetch(block.sides[0]), Alu.SUBTRACT, zero, Alu.MULTIPLY, scale)
+                b.dma.store(block.sides[-1], made)
+        return
     for block in blocks(layout.shape, layout.sides, WIDTH):
         with b.tiles.scope():
             x, scale = (b.dma.fetch(side) for side in block.sides[:2])
