@@ -15,6 +15,9 @@ from npuviz.targets.neuroncore.compiler.operators.ranges import even_blocks
 from tests.sweeps import quick
 from tests.targets.neuroncore.compiler.onnx_models import check, model, node, values
 
+DMA_START = 2500
+"""Cycles from a trigger to the first element, about."""
+
 
 @pytest.mark.parametrize("is_stored", [True, False])
 @pytest.mark.parametrize(
@@ -123,6 +126,22 @@ def test_qlinear_conv(groups: int) -> None:
     }
     nodes = [node("QLinearConv", "x sx zx w sw zw sy zy b", group=groups, pads=[1, 1, 1, 1])]
     check(model(nodes, inputs, stored), inputs, tolerance=0)
+
+
+@pytest.mark.parametrize("channels", [3, 40])  # packed with kernel rows on partitions, and one a partition
+@pytest.mark.parametrize(("kind", "zero"), [("uint8", 131), ("int8", 0), ("int8", -7)])
+@pytest.mark.parametrize("strides", [[1, 1], [2, 2]])
+def test_a_stored_zero_point_costs_no_copy_in_hbm(
+    channels: int, kind: str, zero: int, strides: list[int]
+) -> None:
+    x = values(2, channels, 9, 8, dtype=kind)
+    point = np.array(zero, x.dtype)
+    stored = {"w": values(5, channels, 3, 3, dtype="int8") // 8}
+    nodes = [node("ConvInteger", "x w zx", pads=[1, 2, 0, 1], strides=strides)]
+    known = check(model(nodes, {"x": x}, {**stored, "zx": point}), {"x": x}, 0, uses_runtime=kind == "uint8")
+    given_late = {"x": x, "zx": point}
+    loaded = check(model(nodes, given_late, stored), given_late, 0, uses_runtime=kind == "uint8")
+    assert known.cycles < loaded.cycles - 2 * DMA_START
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,26 @@ def test_round_half_to_even_and_saturate(kind: type) -> None:
     check_node("QuantizeLinear", [x, scale, zero], atol=0, rtol=0)
 
 
+@pytest.mark.parametrize("zero", [None, 0, 7, -100])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_known_scales_are_numbers_of_instructions(zero: int | None, dtype: type) -> None:
+    """Halves are rounded to even and what is too large saturates, as with scales that are loaded."""
+    x = np.array([-6e4, -257, -3, -1, 0, 1, 3, 5, 7, 253, 255, 6e4], dtype)
+    codes = np.arange(-128, 128, dtype=np.int8)
+    points = [] if zero is None else [np.array(zero, np.int8)]
+    known = tuple(range(1, 2 + len(points)))
+    scale = [np.array(2.0, dtype), *points]
+    to_bytes = [x, scale[0], np.array(zero or 0, np.int8)]
+    for name, inputs, stored in (
+        ("QuantizeLinear", to_bytes, (1, 2)),
+        ("DequantizeLinear", [codes, *scale], known),
+    ):
+        loaded = check_node(name, inputs, atol=0, rtol=0)
+        ran = check_node(name, inputs, constants=stored, atol=0, rtol=0)
+        np.testing.assert_array_equal(ran.outputs[0], loaded.outputs[0])
+        assert ran.cycles < loaded.cycles
+
+
 @pytest.mark.parametrize("shape", [(4,), (3, 300), (2, 8, 20, 20)])
 def test_by_tensor_and_by_axis(shape: tuple[int, ...], rng: np.random.Generator) -> None:
     x = rng.standard_normal(shape).astype(np.float32) * 50
