@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from npuviz.base.errors import UsageError
-from npuviz.onnx.usual_inputs import usual_values
+from npuviz.onnx.semantics.usual_inputs import usual_values
 from npuviz.program.dtypes import numpy_dtype
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor

@@ -29,8 +29,8 @@ from npuviz.onnx.passes.turned_steps import turn_recurrent
 from npuviz.onnx.passes.view_moves import settle_views
 from npuviz.onnx.passes.wrapped_indices import settle_indices
 from npuviz.onnx.semantics.accuracy_levels import count_rounded
+from npuviz.onnx.semantics.usual_inputs import usual_texts
 from npuviz.onnx.shape_inference import bind_dimensions, infer_shapes, store_observed
-from npuviz.onnx.usual_inputs import usual_texts
 from npuviz.program.graph import Graph
 
 MAX_DEPTH = 4

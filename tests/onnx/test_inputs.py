@@ -9,8 +9,8 @@ import pytest
 from npuviz.base.errors import FormatError, UsageError
 from npuviz.onnx import inputs as drawing
 from npuviz.onnx.inputs import User, draw_inputs, index_limits
+from npuviz.onnx.semantics.usual_inputs import usual_texts
 from npuviz.onnx.single_node import computed_from, run_node
-from npuviz.onnx.usual_inputs import usual_texts
 from npuviz.program.graph import Graph, Node
 from npuviz.program.tensor import Tensor
 
