@@ -70,18 +70,20 @@ def choose_target(path: Path, wanted: str = "", preset: str = "") -> Target:
         if target.accepts(path, head):
             return target
     kinds = {f"*{suffix} ({doc})" for target in known.values() for suffix, doc in target.file_kinds.items()}
-    if not head:
-        raise UnknownTarget(f"{path}: no target takes this file: it is empty")
     alike = {kind for kind in kinds if path.suffix and kind.startswith(f"*{path.suffix.lower()} ")}
-    if alike:
-        raise UnknownTarget(
-            f"{path}: no target takes this file; expected {', '.join(sorted(alike))}, "
-            f"found {'another text' if _is_text(head) else 'bytes that are no text in UTF-8'}"
-        )
     raise UnknownTarget(
-        f"{path}: no target takes this file; expected {', '.join(sorted(kinds)) or 'an installed target'}; "
-        "a hardware description goes to --config, beside a model"
+        f"{path}: no target takes this file; expected "
+        f"{', '.join(sorted(alike or kinds)) or 'an installed target'}, found {_described(head)}"
     )
+
+
+def _described(head: bytes) -> str:
+    """Describe what a file that no target takes holds, by its first bytes."""
+    if not head:
+        return "an empty file"
+    if not _is_text(head):
+        return "other bytes, which are no text in UTF-8"
+    return "another text; a hardware description goes to --config, beside a model"
 
 
 def _is_text(head: bytes) -> bool:

@@ -86,9 +86,9 @@ def test_the_target_is_found_by_file_or_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        (b"", "it is empty"),
-        (b"a\xff\xfe", "found bytes that are no text in UTF-8"),
-        (b"text \0", "found bytes that are no text in UTF-8"),
+        (b"", "found an empty file"),
+        (b"a\xff\xfe", "found other bytes, which are no text in UTF-8"),
+        (b"text \0", "found other bytes, which are no text in UTF-8"),
         (b"x" + "\u00e9".encode() * 4000, "found another text"),
     ],
 )
@@ -98,7 +98,7 @@ def test_a_file_that_no_target_takes_is_told_in_one_line(tmp_path: Path, content
     with pytest.raises(UnknownTarget, match=found) as refused:
         choose_target(path)
     assert "\n" not in str(refused.value)
-    assert len(str(refused.value)) < len(str(path)) + 140
+    assert len(str(refused.value)) < len(str(path)) + 160
 
 
 def test_missing_files_and_bad_contents(tmp_path: Path) -> None:
