@@ -49,11 +49,9 @@ def read_model(
     """Read an ONNX file.
 
     dimensions  values of symbolic dimensions, by name or by place, `input[axis]`. By default those of the
-    arrays in
-    `given`, else 1, which is noted in `Graph.assumptions`
+                arrays in `given`, else 1, which is noted in `Graph.assumptions`
     given       inputs of the run: shapes that depend on values are those of this run, and so are, with
-    `optimize`,
-    branches and loops that depend on values
+                `optimize`, branches and loops that depend on values
     optimize    inline functions, fold constants, drop identities and fuse batch normalisation;
                 without it the nodes, their names and the order of the initialisers are the file's
     form        form of the model that the machine wants, with `optimize`
@@ -68,14 +66,7 @@ def read_model(
     given = given or Given()
     bind_dimensions(draft, dimensions or {}, {name: array.shape for name, array in given.inputs.items()})
     refuse_deadly_sizes(draft)
-    draft.assumptions += usual_texts(
-        {
-            value.name: tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
-            for value in draft.proto.graph.input
-            if value.name not in draft.weights
-        },
-        given.inputs,
-    )
+    _tell_of_usual_inputs(draft, given)
     if optimize:
         _tell_of_levels(draft)
         _write_out(draft, given, form, is_late=False)
@@ -99,6 +90,16 @@ def read_model(
         graph = make_graph(draft, shapes, known)
     progress.report(1.0, "model read")
     return graph
+
+
+def _tell_of_usual_inputs(draft: Draft, given: Given) -> None:
+    """Note which inputs that nobody gave are not drawn at random."""
+    shapes = {
+        value.name: tuple(size.dim_value for size in value.type.tensor_type.shape.dim)
+        for value in draft.proto.graph.input
+        if value.name not in draft.weights
+    }
+    draft.assumptions += usual_texts(shapes, given.inputs)
 
 
 def _tell_of_levels(draft: Draft) -> None:
